@@ -1,0 +1,51 @@
+# Every target does its own set-up; a second run does none again. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tablewright
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTEST ?= -n 2 --dist loadgroup
+# What tools remember goes into the virtual environment: a run leaves nothing else in the checkout.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/.cache/pycache
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/$(VENV)/.cache/hypothesis
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+SYNCED := $(VENV)/.synced
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(SYNCED): pyproject.toml uv.lock
+	@uv=$$(PYTHON=$(PYTHON) CACHE='$(CACHE)' tools/ensure-uv) && "$$uv" sync --locked --all-extras --python $(PYTHON)
+	@touch $@
+
+.PHONY: setup
+setup: $(SYNCED) ## Install the locked dependencies, and build or fetch the servers that tests use
+	@$(BIN)/python -m tests.servers.binaries test
+
+.PHONY: test
+test: setup ## Run the default test suite
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest $(PYTEST) tests/unit tests/integration
+
+.PHONY: lint
+lint: $(SYNCED) ## Check format, style, types and the layers between packages
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(SYNCED) ## Format the code and mend what ruff can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: ## Resolve the dependencies anew into uv.lock
+	@uv=$$(PYTHON=$(PYTHON) CACHE='$(CACHE)' tools/ensure-uv) && "$$uv" lock --upgrade
+
+.PHONY: clean
+clean: ## Remove the virtual environment (the cache of servers stays)
+	@rm -rf $(VENV)

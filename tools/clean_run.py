@@ -1,0 +1,81 @@
+"""Runs a command and fails if it leaves anything behind: a process, or a file outside the cache and the environment.
+
+Usage: python tools/clean_run.py COMMAND...
+
+The command gets a temporary folder of its own (TMPDIR) and a mark in its environment, which all its descendants
+inherit; what still carries the mark afterwards was left behind. Leftovers are named, removed, and make the run fail.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+MARK = "TABLEWRIGHT_CLEAN_RUN"
+SETTLE_SECONDS = 5  # a process that is on its way out may take this long
+
+
+def main(command: list[str]) -> int:
+    mark = uuid.uuid4().hex
+    system_temp = Path(tempfile.gettempdir())
+    scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
+    before_temp, before_checkout = _names(system_temp), _checkout_state()
+    process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: process.send_signal(received))
+    code = process.wait()
+
+    problems = [f"process {pid}: {line}" for pid, line in _processes_left(mark)]
+    problems += [f"file {scratch / name}" for name in sorted(_names(scratch)) if not name.startswith("pytest-of-")]
+    problems += [f"file {system_temp / name}" for name in sorted(_names(system_temp) - before_temp - {scratch.name})]
+    problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - before_checkout)]
+    shutil.rmtree(scratch, ignore_errors=True)
+    for problem in problems:
+        print(f"left behind: {problem}", file=sys.stderr)
+    return code or (1 if problems else 0)
+
+
+def _processes_left(mark: str) -> list[tuple[int, str]]:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (left := _marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid, _ in left:
+        os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _marked(mark: str) -> list[tuple[int, str]]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.append((int(folder.name), line[:160]))
+        except OSError:
+            continue  # ended meanwhile, or another user's
+    return found
+
+
+def _names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir() if entry.exists() and entry.owner() == _user()}
+
+
+def _user() -> str:
+    return Path("/proc/self").owner()
+
+
+def _checkout_state() -> set[str]:
+    command = ["git", "status", "--porcelain", "--ignored"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    return set(result.stdout.splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
