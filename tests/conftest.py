@@ -8,7 +8,7 @@ from kubernetes import client, config
 
 from tests.servers.broker import ServerBroker, ask
 from tests.servers.dynamodb import DynamoDbAccess
-from tests.servers.kubernetes import KubernetesAccess
+from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.servers.s3 import S3Access
 from tests.servers.spark import LocalSpark
 
@@ -83,3 +83,12 @@ def s3_bucket(s3: S3Access) -> str:
     name = unique("bucket")
     s3.client().create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture(scope="session")
+def crds(kubernetes: KubernetesAccess) -> KubernetesAccess:
+    """The cluster with our custom resource definitions in it, as they are in the repository."""
+    folder = Path(__file__).parent.parent / "crds"
+    kubectl(kubernetes, "apply", "--server-side", "-f", str(folder))
+    kubectl(kubernetes, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
+    return kubernetes

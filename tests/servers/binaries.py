@@ -22,6 +22,7 @@ VERSITYGW_VERSION = "1.8.0"
 DYNAMODB_LOCAL = "com.amazonaws:DynamoDBLocal:2.6.1"
 ICEBERG_VERSION = "1.12.0"
 ICEBERG_SPARK_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
+SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.46.1.3"
 ICEBERG_AWS_BUNDLE = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"
 
 _GOLANG = Path(__file__).parent / "golang"
@@ -99,6 +100,11 @@ def iceberg_spark_runtime() -> Path:
     return next(_maven_entry(ICEBERG_SPARK_RUNTIME, transitive=False).glob("*.jar"))
 
 
+def sqlite_jdbc() -> Path:
+    """The driver by which Iceberg's Java runtime shares our SQLite catalogs."""
+    return next(_maven_entry(SQLITE_JDBC, transitive=False).glob("*.jar"))
+
+
 def iceberg_aws_bundle() -> Path:
     return next(_maven_entry(ICEBERG_AWS_BUNDLE, transitive=False).glob("*.jar"))
 
@@ -150,6 +156,7 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         etcd,
         dynamodb_local,
         iceberg_spark_runtime,
+        sqlite_jdbc,
         kube_apiserver,
         kube_controller_manager,
         kubectl,

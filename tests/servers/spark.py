@@ -25,11 +25,12 @@ class LocalSpark:
         os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:-UsePerfData"
-        jars = (binaries.iceberg_spark_runtime(), *extra_jars)
+        # On the class path rather than in spark.jars: JDBC finds drivers of the system's class loader only.
+        jars = (binaries.iceberg_spark_runtime(), binaries.sqlite_jdbc(), *extra_jars)
         self.session: SparkSession = (
             SparkSession.builder.master(f"local[{cores}]")
             .appName("tests")
-            .config("spark.jars", ",".join(str(jar) for jar in jars))
+            .config("spark.driver.extraClassPath", ":".join(str(jar) for jar in jars))
             .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
@@ -49,6 +50,14 @@ class LocalSpark:
         conf = self.session.conf
         conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
         conf.set(f"spark.sql.catalog.{name}.type", "hadoop")
+        conf.set(f"spark.sql.catalog.{name}.warehouse", f"file://{warehouse}")
+
+    def use_sqlite_catalog(self, name: str, database: Path, warehouse: Path) -> None:
+        """The same tables that PyIceberg's SQL catalog of this name has in the database."""
+        conf = self.session.conf
+        conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
+        conf.set(f"spark.sql.catalog.{name}.type", "jdbc")
+        conf.set(f"spark.sql.catalog.{name}.uri", f"jdbc:sqlite:{database}")
         conf.set(f"spark.sql.catalog.{name}.warehouse", f"file://{warehouse}")
 
     def stop(self) -> None:

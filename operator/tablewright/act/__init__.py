@@ -1,0 +1,1 @@
+"""Carries decisions out: tables, MaintenanceRuns, Jobs and status. Every action may be repeated without harm."""

@@ -1,0 +1,122 @@
+"""The Job of a MaintenanceRun: a pure builder. The pod meets the `restricted` Pod Security level."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tableformat.maintenance.compaction import CompactionOptions
+from tableformat.maintenance.job import MaintenanceJob, RunReference
+from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
+from tablewright.api.objects import KubernetesObject, owner_reference
+from tablewright.api.run import MaintenanceRun
+from tablewright.api.table import ManagedTable
+
+RUN_LABEL = "tablewright.dev/run"
+TABLE_LABEL = "tablewright.dev/table"
+BAD_CONFIGURATION_EXIT_CODE = 2  # the driver's word that trying again is of no use
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """The operator's own defaults for jobs."""
+
+    image: str
+    service_account_name: str = "tablewright-jobs"
+    backoff_limit: int = 2
+    seconds_kept_after_end: int = 24 * 3600
+
+
+def maintenance_job(run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog) -> MaintenanceJob:
+    """What the driver is asked to do. It holds no credentials: the pod's environment supplies them."""
+    return MaintenanceJob(
+        run_id=run.metadata.uid or run.metadata.name,
+        catalog=catalog.config({}),
+        identifier=table.identifier,
+        operation=run.spec.operation.value,
+        compaction=CompactionOptions(
+            target_file_bytes=table.spec.layout.target_file_size,
+            min_input_files=table.spec.compaction.min_input_files,
+        ),
+        run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
+    )
+
+
+def build_job(
+    run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog, settings: JobSettings
+) -> KubernetesObject:
+    labels = {
+        "app.kubernetes.io/name": "tablewright-job",
+        "app.kubernetes.io/managed-by": "tablewright",
+        RUN_LABEL: label_value(run.metadata.name),
+        TABLE_LABEL: label_value(table.metadata.name),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": run.metadata.name,
+            "namespace": run.metadata.namespace,
+            "labels": labels,
+            "ownerReferences": [owner_reference(run)],
+        },
+        "spec": {
+            "backoffLimit": settings.backoff_limit,
+            "ttlSecondsAfterFinished": settings.seconds_kept_after_end,
+            "podFailurePolicy": {"rules": _failure_rules()},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(run, table, catalog, settings)},
+        },
+    }
+
+
+def _failure_rules() -> list[dict[str, Any]]:
+    codes = {"operator": "In", "values": [BAD_CONFIGURATION_EXIT_CODE]}
+    return [
+        {"action": "FailJob", "onExitCodes": {"containerName": "driver", **codes}},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]
+
+
+def _pod(run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog, settings: JobSettings) -> dict[str, Any]:
+    defaults = catalog.spec.jobs
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": defaults.service_account_name or settings.service_account_name,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "runAsGroup": 10001,
+            "fsGroup": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "driver",
+                "image": defaults.image or settings.image,
+                "command": ["python", "-m", "tablejobs"],
+                "env": _environment(maintenance_job(run, table, catalog), catalog),
+                "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+            }
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+
+
+def _environment(job: MaintenanceJob, catalog: TableCatalog) -> list[dict[str, Any]]:
+    variables: list[dict[str, Any]] = [{"name": "TABLEWRIGHT_JOB", "value": job.model_dump_json()}]
+    secret = catalog.spec.storage.credentials_secret_ref
+    if secret is not None:
+        for key, optional in ((ACCESS_KEY, False), (SECRET_KEY, False), (SESSION_TOKEN, True)):
+            reference = {"name": secret.name, "key": key, "optional": optional}
+            variables.append({"name": key, "valueFrom": {"secretKeyRef": reference}})
+    return variables
+
+
+def label_value(name: str) -> str:
+    """A label's value may have 63 characters; an object's name 253."""
+    return name[:63].rstrip("-._")

@@ -1,0 +1,89 @@
+"""One pass over one table: observe, decide, act, until nothing is left to do at once; then the status.
+
+The same pass serves the cluster and the folder: they differ in the `World` that they give it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from pyiceberg.catalog import Catalog
+
+from tableformat.declaration import ManagementMode, apply_declaration
+from tableformat.errors import TablewrightError
+from tablewright.api.run import MaintenanceRun
+from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.state import ApplyDeclaration, CatalogUnusable, StartRun, TableDecision
+from tablewright.decide.tables import decide_table
+from tablewright.observe.tables import HealthMemory, observe_table
+
+MOST_ROUNDS = 4  # absent, created, as declared; one more for a race with another writer
+
+
+class CatalogNotUsable(TablewrightError):
+    """The table's catalog is not declared, or its credentials are missing; `reason` is for the condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class World(Protocol):
+    """What a pass needs from where it runs."""
+
+    def open_catalog(self, table: ManagedTable) -> Catalog:
+        """The table's catalog; raises `CatalogNotUsable`."""
+        ...
+
+    def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]: ...
+
+    def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
+
+    def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
+        """Called once a pass, and only with a status that differs from the table's own."""
+        ...
+
+
+@dataclass(frozen=True)
+class PassOutcome:
+    status: ManagedTableStatus
+    started: StartRun | None
+    look_again_at: datetime | None
+
+
+def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> PassOutcome:
+    try:
+        catalog = world.open_catalog(table)
+    except CatalogNotUsable as error:
+        decision = decide_table(table, CatalogUnusable(error.reason, str(error)), world.runs_of(table), now)
+    else:
+        decision = _converge(table, catalog, world, memory, now)
+    if decision.start is not None:
+        world.start_run(table, decision.start)
+    if decision.status != table.status:
+        world.write_status(table, decision.status)
+    return PassOutcome(decision.status, decision.start, decision.look_again_at)
+
+
+def _converge(
+    table: ManagedTable, catalog: Catalog, world: World, memory: HealthMemory, now: datetime
+) -> TableDecision:
+    for _ in range(MOST_ROUNDS):
+        observed = observe_table(catalog, table, memory)
+        decision = decide_table(table, observed, world.runs_of(table), now)
+        if decision.apply is None:
+            return decision
+        _apply(table, catalog, decision.apply)
+    return decision
+
+
+def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration) -> None:
+    identity = table.status.identity
+    apply_declaration(
+        catalog,
+        action.declaration,
+        mode=ManagementMode.FULL,
+        known_uuid=UUID(identity.uuid) if identity else None,
+    )

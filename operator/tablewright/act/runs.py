@@ -1,0 +1,20 @@
+"""The MaintenanceRun object that a decision starts: a pure builder."""
+
+from tablewright.act.jobs import TABLE_LABEL, label_value
+from tablewright.api.objects import API_VERSION, KubernetesObject, owner_reference
+from tablewright.api.table import ManagedTable
+from tablewright.decide.state import StartRun
+
+
+def build_run(table: ManagedTable, start: StartRun) -> KubernetesObject:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "MaintenanceRun",
+        "metadata": {
+            "name": start.name,
+            "namespace": table.metadata.namespace,
+            "labels": {TABLE_LABEL: label_value(table.metadata.name)},
+            "ownerReferences": [owner_reference(table)],
+        },
+        "spec": {"tableRef": {"name": table.metadata.name}, "operation": start.operation.value},
+    }

@@ -1,0 +1,40 @@
+"""Conditions as Kubernetes writes them, and the one way to carry a transition time from one status to the next."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from tablewright.api.objects import ApiModel
+
+READY = "Ready"
+IN_SYNC = "InSync"
+HEALTHY = "Healthy"
+MAINTAINED = "Maintained"
+
+
+class Condition(ApiModel):
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: datetime | None = None
+    observed_generation: int | None = None
+
+
+def condition(kind: str, holds: bool | None, reason: str, message: str) -> Condition:
+    """A condition as decided; None is for what is not known yet."""
+    status = "Unknown" if holds is None else str(holds)
+    return Condition(type=kind, status=status, reason=reason, message=message)
+
+
+def merged(
+    decided: Iterable[Condition], previous: Iterable[Condition], *, generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """The decided conditions with their transition times: kept where the status did not change, now where it did."""
+    before = {old.type: old for old in previous}
+    result = []
+    for new in decided:
+        old = before.get(new.type)
+        changed = old is None or old.status != new.status or old.last_transition_time is None
+        since = now if changed or old is None else old.last_transition_time
+        result.append(new.model_copy(update={"last_transition_time": since, "observed_generation": generation}))
+    return tuple(result)

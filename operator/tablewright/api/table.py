@@ -1,0 +1,117 @@
+"""ManagedTable: one table as it should be, and what is known of it."""
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from tablewright.api.conditions import Condition
+from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.quantities import Size
+
+DEFAULT_TARGET_FILE_BYTES = 512 << 20
+
+
+class CatalogReference(ApiModel):
+    name: str
+
+
+class Identifier(ApiModel):
+    namespace: str
+    name: str
+
+
+class Column(ApiModel):
+    name: str
+    type: str
+    required: bool = False
+    doc: str | None = None
+    previous_names: tuple[str, ...] = ()
+
+
+class TableSchema(ApiModel):
+    columns: tuple[Column, ...] = Field(min_length=1)
+    identifier_columns: tuple[str, ...] = ()
+    removed_columns: Literal["Refuse", "Drop"] = "Refuse"
+
+
+class PartitionField(ApiModel):
+    column: str
+    transform: str
+    name: str | None = None
+
+
+class Layout(ApiModel):
+    target_file_size: Size = DEFAULT_TARGET_FILE_BYTES
+
+
+class CompactionTriggers(ApiModel):
+    small_files: int | None = Field(default=None, ge=2)
+
+
+class Compaction(ApiModel):
+    triggers: CompactionTriggers = CompactionTriggers()
+    min_input_files: int = Field(default=5, ge=2)
+
+
+class ManagedTableSpec(ApiModel):
+    catalog_ref: CatalogReference
+    identifier: Identifier | None = None
+    format_version: Literal[2, 3] = 2
+    table_schema: TableSchema = Field(alias="schema")
+    partitioning: tuple[PartitionField, ...] = ()
+    layout: Layout = Layout()
+    properties: dict[str, str] = {}
+    compaction: Compaction = Compaction()
+    suspend: bool = False
+
+
+class TableIdentity(ApiModel):
+    uuid: str
+    location: str
+    metadata_location: str
+    snapshot_id: int | None = None
+    schema_id: int
+    spec_id: int
+
+
+class HealthFigures(ApiModel):
+    data_files: int
+    small_files: int
+    delete_files: int
+    data_bytes: int
+    records: int
+    median_file_bytes: int
+    manifests: int
+    snapshots: int
+
+
+class OperationStatus(ApiModel):
+    operation: str
+    last_run: str | None = None
+    last_success_time: datetime | None = None
+    consecutive_failures: int = 0
+
+
+class ManagedTableStatus(ApiModel):
+    observed_generation: int = -1
+    conditions: tuple[Condition, ...] = ()
+    identity: TableIdentity | None = None
+    health: HealthFigures | None = None
+    operations: tuple[OperationStatus, ...] = ()
+
+
+class ManagedTable(KubernetesResource):
+    kind_name: ClassVar[str] = "ManagedTable"
+    plural: ClassVar[str] = "managedtables"
+
+    spec: ManagedTableSpec
+    status: ManagedTableStatus = ManagedTableStatus()
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """The table's name in the catalog: as declared, or the object's own, with _ for -."""
+        declared = self.spec.identifier
+        if declared is not None:
+            return declared.namespace, declared.name
+        return self.metadata.namespace.replace("-", "_"), self.metadata.name.replace("-", "_")

@@ -1,0 +1,53 @@
+"""What the command line prints: values to text, nothing else."""
+
+from collections.abc import Sequence
+
+from tablewright.api.conditions import HEALTHY, IN_SYNC, READY
+from tablewright.api.table import ManagedTable
+from tablewright.embedded.apply import RunEnded, RunStarted
+
+_COLUMNS = ("NAMESPACE", "NAME", "READY", "IN SYNC", "HEALTHY", "FILES", "SMALL", "SIZE")
+
+
+def status_table(tables: Sequence[ManagedTable]) -> str:
+    """As `kubectl get managedtables` shows them."""
+    rows = [_COLUMNS, *(_row(table) for table in tables)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def troubles(tables: Sequence[ManagedTable]) -> list[str]:
+    """A line for each condition that does not hold."""
+    return [
+        f"{'/'.join(table.key)}: not {condition.type} ({condition.reason}): {condition.message}"
+        for table in tables
+        for condition in table.status.conditions
+        if condition.status != "True"
+    ]
+
+
+def describe_event(event: RunStarted | RunEnded) -> str:
+    name, run = "/".join(event.table.key), event.run
+    if isinstance(event, RunStarted):
+        return f"{name}: {run.spec.operation} started (run {run.metadata.name})"
+    result = run.status.result
+    figures = ""
+    if result is not None and result.snapshot_id is not None:
+        figures = f", {size(result.rewritten_bytes)} became {size(result.added_bytes)}, {result.records} rows"
+    return f"{name}: {run.spec.operation} {str(run.status.phase).lower()}: {run.status.message}{figures}"
+
+
+def size(count: int) -> str:
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def _row(table: ManagedTable) -> tuple[str, ...]:
+    conditions = {condition.type: condition.status for condition in table.status.conditions}
+    health = table.status.health
+    figures = (str(health.data_files), str(health.small_files), size(health.data_bytes)) if health else ("-", "-", "-")
+    return (*table.key, *(conditions.get(kind, "-") for kind in (READY, IN_SYNC, HEALTHY)), *figures)

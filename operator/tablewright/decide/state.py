@@ -1,0 +1,95 @@
+"""What decisions are made from, and what they come to. Values only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyiceberg.table.metadata import TableMetadata
+
+from tableformat.declaration import TableDeclaration
+from tablewright.api.run import MaintenanceRunStatus, Operation, RunResult
+from tablewright.api.table import HealthFigures, ManagedTableStatus
+
+
+@dataclass(frozen=True)
+class CatalogUnusable:
+    """The catalog is not there, or cannot be reached; what is known of the table stays as it was."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class TableAbsent:
+    """The catalog answers, and has no such table."""
+
+
+@dataclass(frozen=True)
+class TableUnreadable:
+    """The catalog has the table, but its metadata cannot be used as it is."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class TablePresent:
+    metadata: TableMetadata
+    metadata_location: str
+    health: HealthFigures
+
+
+TableObservation = CatalogUnusable | TableAbsent | TableUnreadable | TablePresent
+
+
+@dataclass(frozen=True)
+class ApplyDeclaration:
+    """Create the table, or bring it to its declaration, in one commit."""
+
+    declaration: TableDeclaration
+
+
+@dataclass(frozen=True)
+class StartRun:
+    """Start this MaintenanceRun. The name is a function of its cause, so a repeated start is the same run."""
+
+    name: str
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class TableDecision:
+    status: ManagedTableStatus
+    apply: ApplyDeclaration | None = None
+    start: StartRun | None = None
+    look_again_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class JobObservation:
+    """A run's Job as the API server has it."""
+
+    active: bool
+    succeeded: bool
+    failed: bool
+    failure: str = ""
+    report: "DriverReport | None" = None  # from the termination message of the driver's last pod
+
+
+@dataclass(frozen=True)
+class DriverReport:
+    """What the driver says of its run when it ends."""
+
+    succeeded: bool
+    reason: str
+    message: str
+    result: RunResult | None
+
+
+@dataclass(frozen=True)
+class CreateJob:
+    """Create the run's Job; its name is the run's."""
+
+
+@dataclass(frozen=True)
+class RunDecision:
+    status: MaintenanceRunStatus
+    create_job: CreateJob | None = None

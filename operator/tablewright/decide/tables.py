@@ -1,0 +1,178 @@
+"""The whole decision about one table: what to do next, and what its status says."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tableformat.declaration import Difference, InvalidDeclarationError, difference
+from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition, condition, merged
+from tablewright.api.declaration import declaration_of
+from tablewright.api.run import MaintenanceRun, Operation
+from tablewright.api.table import HealthFigures, ManagedTable, ManagedTableStatus, OperationStatus, TableIdentity
+from tablewright.decide.compaction import CompactionDecision, consecutive_failures, decide_compaction, in_order, is_due
+from tablewright.decide.state import (
+    ApplyDeclaration,
+    CatalogUnusable,
+    TableAbsent,
+    TableDecision,
+    TableObservation,
+    TablePresent,
+    TableUnreadable,
+)
+
+
+def decide_table(
+    table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime
+) -> TableDecision:
+    if isinstance(observed, CatalogUnusable):
+        ready = condition(READY, None if table.status.identity else False, observed.reason, observed.message)
+        return TableDecision(_status(table, [ready], runs, now))
+    try:
+        declaration = declaration_of(table)
+    except InvalidDeclarationError as error:
+        return TableDecision(_invalid(table, observed, runs, now, str(error)))
+    if isinstance(observed, TableUnreadable):
+        ready = condition(READY, False, "Unreadable", observed.message)
+        return TableDecision(_status(table, [ready], runs, now))
+    known = table.status.identity
+    if isinstance(observed, TableAbsent):
+        if known is not None:
+            return TableDecision(_status(table, [_missing(known)], runs, now))
+        conditions = [
+            condition(READY, False, "Creating", "the table is being created"),
+            condition(IN_SYNC, False, "Creating", "the table is being created"),
+        ]
+        return TableDecision(_status(table, conditions, runs, now), apply=ApplyDeclaration(declaration))
+    if known is not None and known.uuid != str(observed.metadata.table_uuid):
+        return TableDecision(_status(table, _replaced(known, observed), runs, now))
+    return _decide_present(table, observed, difference(declaration, observed.metadata), runs, now)
+
+
+def _decide_present(
+    table: ManagedTable,
+    observed: TablePresent,
+    changes: Difference,
+    runs: Sequence[MaintenanceRun],
+    now: datetime,
+) -> TableDecision:
+    compaction = decide_compaction(table, observed.health, observed.metadata.current_snapshot_id, runs, now)
+    conditions = [
+        condition(READY, True, "Available", "the table is there and can be used"),
+        _in_sync(changes),
+        _healthy(table, observed.health, compaction),
+        _maintained(runs),
+    ]
+    return TableDecision(
+        _status(table, conditions, runs, now, observed),
+        apply=None if changes.refusals or not changes.changes else ApplyDeclaration(declaration_of(table)),
+        start=compaction.start,
+        look_again_at=compaction.wait_until,
+    )
+
+
+def _missing(known: TableIdentity) -> Condition:
+    message = (
+        f"the table {known.uuid} is no longer in the catalog; nothing is created in its place: register it again from "
+        f"{known.metadata_location}, or delete and re-apply this object for a new, empty table"
+    )
+    return condition(READY, False, "TableMissing", message)
+
+
+def _replaced(known: TableIdentity, observed: TablePresent) -> list[Condition]:
+    message = (
+        f"the catalog now has another table ({observed.metadata.table_uuid}) under this name than the one that this "
+        f"object stands for ({known.uuid}); it is left alone: delete and re-apply this object to take it over"
+    )
+    return [
+        condition(READY, True, "Available", "there is a table of this name, and it can be used"),
+        condition(IN_SYNC, False, "TableReplaced", message),
+    ]
+
+
+def _in_sync(changes: Difference) -> Condition:
+    if changes.refusals:
+        return condition(IN_SYNC, False, "Refused", "; ".join(str(refusal) for refusal in changes.refusals))
+    if changes.changes:
+        return condition(IN_SYNC, False, "Evolving", "; ".join(str(change) for change in changes.changes))
+    return condition(IN_SYNC, True, "AsDeclared", "the table is as declared")
+
+
+def _healthy(table: ManagedTable, health: HealthFigures, compaction: CompactionDecision) -> Condition:
+    if not is_due(table, health):
+        return condition(HEALTHY, True, "WithinPolicy", f"{health.small_files} small files of {health.data_files}")
+    trigger = table.spec.compaction.triggers.small_files
+    message = f"{health.small_files} small files of {health.data_files}; the policy tolerates fewer than {trigger}"
+    if table.spec.suspend:
+        message += "; maintenance is suspended"
+    elif compaction.wait_until is not None:
+        message += f"; after a failed run the next one starts at {compaction.wait_until:%Y-%m-%dT%H:%M:%SZ}"
+    return condition(HEALTHY, False, "TooManySmallFiles", message)
+
+
+def _maintained(runs: Sequence[MaintenanceRun]) -> Condition:
+    finished = [run for run in in_order(runs, Operation.COMPACT) if run.status.is_finished]
+    failures = consecutive_failures(runs, Operation.COMPACT)
+    if not failures:
+        message = f"run {finished[-1].metadata.name} succeeded" if finished else "no maintenance was needed yet"
+        return condition(MAINTAINED, True, "Succeeded" if finished else "NothingDone", message)
+    last = finished[-1]
+    message = f"run {last.metadata.name}: {last.status.message or 'failed'} ({failures} in a row)"
+    return condition(MAINTAINED, False, last.status.reason or "RunFailed", message)
+
+
+def _invalid(
+    table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime, message: str
+) -> ManagedTableStatus:
+    """A declaration that cannot be understood leaves an existing table as usable as it was."""
+    present = observed if isinstance(observed, TablePresent) else None
+    ready = (
+        condition(READY, True, "Available", "the table is there and can be used")
+        if present
+        else condition(READY, False, "InvalidDeclaration", message)
+    )
+    return _status(table, [ready, condition(IN_SYNC, False, "InvalidDeclaration", message)], runs, now, present)
+
+
+def _status(
+    table: ManagedTable,
+    conditions: Sequence[Condition],
+    runs: Sequence[MaintenanceRun],
+    now: datetime,
+    observed: TablePresent | None = None,
+) -> ManagedTableStatus:
+    previous, generation = table.status, table.metadata.generation
+    return ManagedTableStatus(
+        observed_generation=generation,
+        conditions=merged(conditions, previous.conditions, generation=generation, now=now),
+        identity=_identity(observed) if observed else previous.identity,
+        health=observed.health if observed else previous.health,
+        operations=_operations(runs),
+    )
+
+
+def _identity(observed: TablePresent) -> TableIdentity:
+    metadata = observed.metadata
+    return TableIdentity(
+        uuid=str(metadata.table_uuid),
+        location=metadata.location,
+        metadata_location=observed.metadata_location,
+        snapshot_id=metadata.current_snapshot_id,
+        schema_id=metadata.current_schema_id,
+        spec_id=metadata.default_spec_id,
+    )
+
+
+def _operations(runs: Sequence[MaintenanceRun]) -> tuple[OperationStatus, ...]:
+    statuses = []
+    for operation in Operation:
+        mine = in_order(runs, operation)
+        if mine:
+            successes = [run.status.completion_time for run in mine if run.status.phase == "Succeeded"]
+            statuses.append(
+                OperationStatus(
+                    operation=operation,
+                    last_run=mine[-1].metadata.name,
+                    last_success_time=successes[-1] if successes else None,
+                    consecutive_failures=consecutive_failures(runs, operation),
+                )
+            )
+    return tuple(statuses)

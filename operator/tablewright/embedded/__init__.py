@@ -1,0 +1,1 @@
+"""The same core without a cluster: a folder of YAML, SQLite and a local warehouse, Spark in local mode."""

@@ -1,0 +1,93 @@
+"""Reads a file or a folder of YAML into values, and reports everything that is wrong with it at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tableformat.errors import PermanentError
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.objects import API_VERSION, InvalidObject, KubernetesObject, parse
+from tablewright.api.table import ManagedTable
+
+
+class InvalidFolder(PermanentError):
+    """Some of the declarations cannot be used; `problems` has a line for each. Nothing was changed."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Declarations:
+    catalogs: tuple[TableCatalog, ...]
+    tables: tuple[ManagedTable, ...]
+
+
+def read_folder(path: Path) -> Declarations:
+    if not path.exists():
+        raise InvalidFolder([f"{path}: there is no such file or folder"])
+    files = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+    problems: list[str] = []
+    catalogs: dict[tuple[str, str], TableCatalog] = {}
+    tables: dict[tuple[str, str], ManagedTable] = {}
+    for file in files:
+        for place, obj in _documents(file, problems):
+            try:
+                _add(obj, place, catalogs, tables, problems)
+            except InvalidObject as error:
+                problems.append(f"{place}: {error}")
+    if not files:
+        problems.append(f"{path}: there is no .yaml or .yml file in it")
+    if problems:
+        raise InvalidFolder(problems)
+    return Declarations(tuple(catalogs.values()), tuple(tables.values()))
+
+
+def _documents(file: Path, problems: list[str]) -> Iterator[tuple[str, KubernetesObject]]:
+    try:
+        documents = list(yaml.safe_load_all(file.read_text()))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+        problems.append(f"{where}: {error.problem}")
+        return
+    for number, document in enumerate(documents, start=1):
+        place = f"{file}, document {number}" if len(documents) > 1 else str(file)
+        if document is None:
+            continue
+        if isinstance(document, dict):
+            yield place, document
+        else:
+            problems.append(f"{place}: not a Kubernetes object")
+
+
+def _add(
+    obj: KubernetesObject,
+    place: str,
+    catalogs: dict[tuple[str, str], TableCatalog],
+    tables: dict[tuple[str, str], ManagedTable],
+    problems: list[str],
+) -> None:
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    if version != API_VERSION:
+        problems.append(f"{place}: apiVersion is {version!r}; it must be {API_VERSION!r}")
+    elif kind == ManagedTable.kind_name:
+        _put(tables, parse(ManagedTable, obj), place, problems)
+    elif kind == TableCatalog.kind_name:
+        _put(catalogs, parse(TableCatalog, obj), place, problems)
+    else:
+        problems.append(f"{place}: kind is {kind!r}; it must be ManagedTable or TableCatalog")
+
+
+def _put(
+    known: "dict[tuple[str, str], ManagedTable] | dict[tuple[str, str], TableCatalog]",
+    value: ManagedTable | TableCatalog,
+    place: str,
+    problems: list[str],
+) -> None:
+    if value.key in known:
+        problems.append(f"{place}: {value.kind_name} {'/'.join(value.key)} is declared twice")
+    known[value.key] = value  # type: ignore[assignment]  # each caller pairs a kind with its own dictionary

@@ -1,0 +1,88 @@
+"""What the embedded path remembers between calls, in place of a cluster's etcd: statuses and runs, in one JSON file.
+
+The file is replaced atomically, and a lock lets one process at a time work on a state folder.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from tablewright.api.objects import KubernetesObject, parse
+from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
+from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.state import StartRun
+
+
+class EmbeddedState:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "objects.json"
+        self._tables: dict[str, KubernetesObject] = {}
+        self._runs: dict[str, KubernetesObject] = {}
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Waits for whoever works on this folder, then reads what they left."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            self._read()
+            yield
+
+    def with_status(self, table: ManagedTable) -> ManagedTable:
+        """The declared table with the identity and status that it got here."""
+        known = self._tables.setdefault("/".join(table.key), {"uid": str(uuid.uuid4()), "generation": 0})
+        declared = table.spec.to_json()
+        if known.get("spec") != declared:
+            known |= {"spec": declared, "generation": known["generation"] + 1}
+            self._write()
+        metadata = table.metadata.model_copy(update={"uid": known["uid"], "generation": known["generation"]})
+        status = ManagedTableStatus.model_validate(known.get("status") or {})
+        return table.model_copy(update={"metadata": metadata, "status": status})
+
+    def save_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
+        self._tables["/".join(table.key)]["status"] = status.to_json()
+        self._write()
+
+    def runs_of(self, table: ManagedTable) -> list[MaintenanceRun]:
+        runs = [parse(MaintenanceRun, obj) for obj in self._runs.values()]
+        return [run for run in runs if (run.metadata.namespace, run.spec.table_ref.name) == table.key]
+
+    def create_run(self, table: ManagedTable, start: StartRun, now: datetime) -> MaintenanceRun:
+        metadata = {
+            "name": start.name,
+            "namespace": table.metadata.namespace,
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": now.isoformat(),
+        }
+        spec = {"tableRef": {"name": table.metadata.name}, "operation": start.operation.value}
+        run = parse(MaintenanceRun, {"metadata": metadata, "spec": spec})
+        self._runs[self._run_key(run)] = {"metadata": metadata, "spec": spec}
+        self._write()
+        return run
+
+    def save_run(self, run: MaintenanceRun, status: MaintenanceRunStatus) -> None:
+        self._runs[self._run_key(run)]["status"] = status.to_json()
+        self._write()
+
+    @staticmethod
+    def _run_key(run: MaintenanceRun) -> str:
+        return "/".join(run.key)
+
+    def _read(self) -> None:
+        if self._file.exists():
+            content = json.loads(self._file.read_text())
+            self._tables, self._runs = content["tables"], content["runs"]
+
+    def _write(self) -> None:
+        scratch = self._file.with_suffix(".tmp")
+        with scratch.open("w") as handle:
+            json.dump({"tables": self._tables, "runs": self._runs}, handle, indent=1)
+            handle.flush()
+            os.fsync(handle.fileno())
+        scratch.replace(self._file)

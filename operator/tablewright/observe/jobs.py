@@ -1,0 +1,58 @@
+"""Reads a run's Job, and the report that its driver left in the termination message, into values."""
+
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from tableformat.maintenance.job import JobReport
+from tablewright.api.objects import KubernetesObject
+from tablewright.api.run import RunResult
+from tablewright.decide.state import DriverReport, JobObservation
+
+
+def observe_job(job: KubernetesObject, pods: Sequence[KubernetesObject]) -> JobObservation:
+    status = job.get("status") or {}
+    conditions = {
+        condition["type"]: condition for condition in status.get("conditions") or [] if condition["status"] == "True"
+    }
+    failed = conditions.get("Failed")
+    return JobObservation(
+        active=bool(status.get("active")),
+        succeeded="Complete" in conditions,
+        failed=failed is not None,
+        failure=f"{failed.get('reason', '')}: {failed.get('message', '')}" if failed else "",
+        report=_last_report(pods),
+    )
+
+
+def is_finished(job: KubernetesObject) -> bool:
+    observed = observe_job(job, ())
+    return observed.succeeded or observed.failed
+
+
+def read_report(text: str) -> DriverReport | None:
+    """The driver's report; None where the text is none, as after an out-of-memory kill."""
+    try:
+        report = JobReport.model_validate_json(text)
+    except ValidationError:
+        return None
+    done = report.compaction
+    result = RunResult(
+        snapshot_id=done.snapshot_id,
+        rewritten_files=done.rewritten_files,
+        added_files=done.added_files,
+        rewritten_bytes=done.rewritten_bytes,
+        added_bytes=done.added_bytes,
+        records=done.records,
+    ) if done else None
+    return DriverReport(report.succeeded, report.reason, report.message, result)
+
+
+def _last_report(pods: Sequence[KubernetesObject]) -> DriverReport | None:
+    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True):
+        for container in (pod.get("status") or {}).get("containerStatuses") or []:
+            terminated = (container.get("state") or {}).get("terminated") or {}
+            report = read_report(terminated.get("message") or "")
+            if report is not None:
+                return report
+    return None

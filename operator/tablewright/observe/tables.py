@@ -1,0 +1,72 @@
+"""Looks at one table: the pointer, the metadata behind it, and the figures of its files.
+
+Metadata files never change, so the figures are remembered by the metadata's location: a table that nobody wrote to
+costs one look at its pointer.
+"""
+
+import threading
+from collections import OrderedDict
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+
+from tableformat.errors import PermanentError, TransientError
+from tableformat.inspection import TableHealth, table_health
+from tablewright.api.table import HealthFigures, ManagedTable
+from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
+
+
+class HealthMemory:
+    """Figures by metadata location, the most recently used ones."""
+
+    def __init__(self, capacity: int = 10_000) -> None:
+        self._capacity = capacity
+        self._figures: OrderedDict[tuple[str, int], HealthFigures] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, table: Table, small_file_bytes: int) -> HealthFigures:
+        key = (table.metadata_location, small_file_bytes)
+        with self._lock:
+            if key in self._figures:
+                self._figures.move_to_end(key)
+                return self._figures[key]
+        figures = _figures(table_health(table, small_file_bytes=small_file_bytes))
+        with self._lock:
+            self._figures[key] = figures
+            while len(self._figures) > self._capacity:
+                self._figures.popitem(last=False)
+        return figures
+
+
+def observe_table(catalog: Catalog, table: ManagedTable, memory: HealthMemory) -> TableObservation:
+    try:
+        loaded = catalog.load_table(table.identifier)
+        health = memory.of(loaded, small_file_bytes(table))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return TableAbsent()
+    except TransientError as error:
+        return CatalogUnusable("CatalogUnreachable", str(error))
+    except PermanentError as error:
+        return TableUnreadable(str(error))
+    except OSError as error:
+        return CatalogUnusable("StorageUnreachable", str(error))
+    return TablePresent(loaded.metadata, loaded.metadata_location, health)
+
+
+def small_file_bytes(table: ManagedTable) -> int:
+    """Below three quarters of the target a file counts as small, as in Iceberg's own procedures."""
+    return table.spec.layout.target_file_size * 3 // 4
+
+
+def _figures(health: TableHealth) -> HealthFigures:
+    return HealthFigures(
+        data_files=health.data_files,
+        small_files=health.small_files,
+        delete_files=health.delete_files,
+        data_bytes=health.data_bytes,
+        records=health.records,
+        median_file_bytes=health.median_file_bytes,
+        manifests=health.manifests,
+        snapshots=health.snapshots,
+    )

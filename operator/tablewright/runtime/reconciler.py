@@ -1,0 +1,167 @@
+"""Passes in a cluster: a key becomes values, a pass over them, and calls to the API server.
+
+Runs in worker threads. It is the `World` of table passes; runs and their Jobs have a pass of their own.
+"""
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import open_catalog
+from tablewright.act.jobs import JobSettings, build_job
+from tablewright.act.passes import CatalogNotUsable, reconcile_table
+from tablewright.act.runs import build_run
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.conditions import IN_SYNC, condition, merged
+from tablewright.api.objects import InvalidObject, KubernetesObject, parse
+from tablewright.api.run import MaintenanceRun
+from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.runs import decide_run
+from tablewright.decide.state import JobObservation, StartRun
+from tablewright.observe.jobs import is_finished, observe_job
+from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Key:
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Reconciler:
+    def __init__(
+        self,
+        store: ObjectStore,
+        cluster: Cluster,
+        jobs: JobSettings,
+        clock: Callable[[], datetime],
+        *,
+        kubeconfig: str | None = None,
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._jobs = jobs
+        self._clock = clock
+        self._kubeconfig = kubeconfig
+        self._memory = HealthMemory()
+        self._catalogs: dict[tuple[str, str], tuple[str, Catalog]] = {}
+        self._catalogs_lock = threading.Lock()
+
+    def reconcile(self, key: Key) -> float | None:
+        """One pass; returns in how many seconds the key wants the next one, if time alone can change the outcome."""
+        obj = self._store.get(key.kind, key.namespace, key.name)
+        if obj is None or obj["metadata"].get("deletionTimestamp"):
+            return None
+        if key.kind == MaintenanceRun.kind_name:
+            self._reconcile_run(parse(MaintenanceRun, obj))
+            return None
+        return self._reconcile_table(obj)
+
+    # -- tables, and the world of their passes
+
+    def _reconcile_table(self, obj: KubernetesObject) -> float | None:
+        now = self._clock()
+        try:
+            table = parse(ManagedTable, obj)
+        except InvalidObject as error:
+            self._report_invalid(obj, str(error), now)
+            return None
+        outcome = reconcile_table(table, self, self._memory, now)
+        if outcome.look_again_at is None:
+            return None
+        return max(0.0, (outcome.look_again_at - now).total_seconds())
+
+    def open_catalog(self, table: ManagedTable) -> Catalog:
+        namespace, name = table.metadata.namespace, table.spec.catalog_ref.name
+        obj = self._store.get(TableCatalog.kind_name, namespace, name)
+        if obj is None:
+            message = f"spec.catalogRef: there is no TableCatalog {name} in namespace {namespace}: create it"
+            raise CatalogNotUsable("CatalogNotFound", message)
+        catalog = parse(TableCatalog, obj)
+        config = catalog.config(self._credentials(catalog), kubeconfig=self._kubeconfig)
+        fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
+        with self._catalogs_lock:
+            known = self._catalogs.get((namespace, name))
+            if known is None or known[0] != fingerprint:  # first use, another spec, or rotated credentials
+                known = (fingerprint, open_catalog(config))
+                self._catalogs[namespace, name] = known
+            return known[1]
+
+    def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:
+        runs = (parse(MaintenanceRun, obj) for obj in self._store.list("MaintenanceRun", table.metadata.namespace))
+        return [run for run in runs if run.spec.table_ref.name == table.metadata.name]
+
+    def start_run(self, table: ManagedTable, start: StartRun) -> None:
+        logger.info("table %s/%s: starting run %s", *table.key, start.name)
+        self._cluster.create_run(build_run(table, start))
+
+    def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
+        self._cluster.apply_status(table.plural, table.kind_name, *table.key, status.to_json())
+
+    def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
+        reference = catalog.spec.storage.credentials_secret_ref
+        if reference is None:
+            return {}
+        values = self._cluster.read_secret(catalog.metadata.namespace, reference.name)
+        if values is None:
+            message = f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
+            raise CatalogNotUsable("SecretNotFound", message)
+        return values
+
+    def _report_invalid(self, obj: KubernetesObject, message: str, now: datetime) -> None:
+        metadata = obj["metadata"]
+        generation = metadata.get("generation", 1)
+        conditions = merged([condition(IN_SYNC, False, "Invalid", message)], (), generation=generation, now=now)
+        status = ManagedTableStatus(observed_generation=generation, conditions=conditions)
+        self._cluster.apply_status(
+            ManagedTable.plural, ManagedTable.kind_name, metadata["namespace"], metadata["name"], status.to_json()
+        )
+
+    # -- runs
+
+    def _reconcile_run(self, run: MaintenanceRun) -> None:
+        table, catalog, refusal = self._targets(run)
+        decision = decide_run(run, refusal, self._job_of(run), self._clock())
+        if decision.create_job is not None and table is not None and catalog is not None:
+            logger.info("run %s/%s: creating its Job", *run.key)
+            self._cluster.create_job(build_job(run, table, catalog, self._jobs))
+        if decision.status != run.status:
+            logger.info("run %s/%s: %s %s", *run.key, decision.status.phase, decision.status.message or "")
+            owned = decision.status.model_copy(update={"progress": None})  # the driver's to write
+            self._cluster.apply_status(run.plural, run.kind_name, *run.key, owned.to_json())
+
+    def _targets(self, run: MaintenanceRun) -> tuple[ManagedTable | None, TableCatalog | None, str | None]:
+        namespace, name = run.metadata.namespace, run.spec.table_ref.name
+        table_obj = self._store.get(ManagedTable.kind_name, namespace, name)
+        if table_obj is None:
+            return None, None, f"spec.tableRef: there is no ManagedTable {name} in namespace {namespace}"
+        table = parse(ManagedTable, table_obj)
+        catalog_name = table.spec.catalog_ref.name
+        catalog_obj = self._store.get(TableCatalog.kind_name, namespace, catalog_name)
+        if catalog_obj is None:
+            return table, None, f"ManagedTable {name}: there is no TableCatalog {catalog_name} in {namespace}"
+        return table, parse(TableCatalog, catalog_obj), None
+
+    def _job_of(self, run: MaintenanceRun) -> JobObservation | None:
+        namespace, name = run.key
+        if run.status.is_finished:
+            return None
+        job = self._store.get("Job", namespace, name)
+        if job is None:  # deleted, or not seen yet: the store cannot tell, the server can
+            job = self._cluster.read_job(namespace, name)
+        if job is None:
+            return None
+        return observe_job(job, self._cluster.pods_of_job(namespace, name) if is_finished(job) else ())

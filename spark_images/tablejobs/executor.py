@@ -1,0 +1,77 @@
+"""Runs the library's tasks as Spark tasks: Spark distributes, retries and places them; the kernel does the work.
+
+The session starts with the first tasks, so a run that finds nothing to do costs no JVM. Results come back one by one
+as tasks end, through an accumulator that is updated in an action: Spark applies such an update once for each task that
+succeeded, however often the task was tried.
+"""
+
+import contextlib
+import queue
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pyspark import AccumulatorParam, InheritableThread, SparkContext
+from pyspark.sql import SparkSession
+
+from tableformat.engine import RewriteResult, RewriteTask, rewrite
+from tablejobs.session import start_session, stop_session
+
+
+class SparkExecutor:
+    def __init__(self, *, cores: int | None = None) -> None:
+        self._cores = cores
+        self._cleanup = contextlib.ExitStack()
+        self._session: SparkSession | None = None
+
+    def __enter__(self) -> "SparkExecutor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+        if tasks:
+            yield from _run_on(self._context(), tasks)
+
+    def _context(self) -> SparkContext:
+        if self._session is None:
+            scratch = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-spark-"))
+            self._session = start_session(Path(scratch), cores=self._cores)
+            self._cleanup.callback(stop_session, self._session)
+        return self._session.sparkContext
+
+
+class _Results(AccumulatorParam[list[RewriteResult]]):
+    def zero(self, value: list[RewriteResult]) -> list[RewriteResult]:  # noqa: ARG002
+        return []
+
+    def addInPlace(self, value1: list[RewriteResult], value2: list[RewriteResult]) -> list[RewriteResult]:  # noqa: N802
+        value1.extend(value2)
+        return value1
+
+
+def _run_on(context: SparkContext, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+    results = context.accumulator([], _Results())
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            context.parallelize(tasks, len(tasks)).foreach(lambda task: results.add([rewrite(task)]))
+            ended.put(None)
+        except BaseException as error:
+            ended.put(error)
+
+    thread = InheritableThread(target=work)
+    thread.start()
+    yielded, done = 0, False
+    while not done:
+        with contextlib.suppress(queue.Empty):
+            failure = ended.get(timeout=0.1)
+            if failure is not None:
+                raise failure
+            done = True
+        for result in results.value[yielded:]:
+            yielded += 1
+            yield result
+    thread.join()

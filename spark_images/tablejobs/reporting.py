@@ -1,0 +1,96 @@
+"""How a driver tells of its run: log lines for people, the MaintenanceRun's status, and the termination message.
+
+The termination message is written in any case, so that a lost API server does not lose the outcome. Status updates are
+rate-limited, and one that fails is no reason to fail the run.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tableformat.maintenance.compaction import Progress
+from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
+
+SECONDS_BETWEEN_UPDATES = 3.0
+TERMINATION_LOG = "/dev/termination-log"
+FIELD_MANAGER = "tablewright-driver"
+
+logger = logging.getLogger("tablejobs")
+
+
+class Reporter:
+    def __init__(self, job: MaintenanceJob, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._table = ".".join(job.identifier)
+        self._run_id = job.run_id
+        self._status = _StatusWriter(job.run) if job.run is not None else None
+        self._clock = clock
+        self._last_update = float("-inf")
+
+    def progress(self, progress: Progress) -> None:
+        whole = progress.tasks_done == progress.tasks
+        if not whole and self._clock() - self._last_update < SECONDS_BETWEEN_UPDATES:
+            return
+        self._last_update = self._clock()
+        logger.info(
+            "table=%s run=%s tasks=%d/%d bytes=%d/%d",
+            self._table,
+            self._run_id,
+            progress.tasks_done,
+            progress.tasks,
+            progress.bytes_done,
+            progress.bytes,
+        )
+        if self._status is not None:
+            self._status.write(progress)
+
+    def finished(self, report: JobReport) -> None:
+        level = logging.INFO if report.succeeded else logging.ERROR
+        logger.log(level, "table=%s run=%s %s: %s", self._table, self._run_id, report.reason, report.message)
+        path = Path(os.environ.get("TABLEWRIGHT_TERMINATION_LOG", TERMINATION_LOG))
+        if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
+            path.write_text(report.model_dump_json())
+
+
+class _StatusWriter:
+    def __init__(self, run: RunReference) -> None:
+        from kubernetes import client, config
+
+        self._run = run
+        configuration = client.Configuration()
+        try:
+            config.load_incluster_config(configuration)
+            self._api = client.CustomObjectsApi(client.ApiClient(configuration))
+        except config.ConfigException:
+            self._api = client.CustomObjectsApi(config.new_client_from_config())
+
+    def write(self, progress: Progress) -> None:
+        body = {
+            "apiVersion": "tablewright.dev/v1alpha1",
+            "kind": "MaintenanceRun",
+            "metadata": {"name": self._run.name, "namespace": self._run.namespace},
+            "status": {
+                "progress": {
+                    "tasks": progress.tasks,
+                    "tasksDone": progress.tasks_done,
+                    "bytes": progress.bytes,
+                    "bytesDone": progress.bytes_done,
+                }
+            },
+        }
+        try:
+            self._api.patch_namespaced_custom_object_status(
+                "tablewright.dev",
+                "v1alpha1",
+                self._run.namespace,
+                "maintenanceruns",
+                self._run.name,
+                body,
+                field_manager=FIELD_MANAGER,
+                force=True,
+                _content_type="application/apply-patch+yaml",
+                _request_timeout=10,
+            )
+        except Exception as error:  # the table matters, its progress bar does not
+            logger.warning("run=%s progress was not reported: %s", self._run.name, error)

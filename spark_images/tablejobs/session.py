@@ -1,0 +1,49 @@
+"""The driver's Spark session. Rows stay in the native kernel's memory, so the JVM is small and quiet."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+_LOGGING = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c: %m%n
+"""
+
+
+def start_session(scratch: Path, *, cores: int | None = None) -> SparkSession:
+    """A session in local mode; `scratch` is for Spark's own temporary files."""
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must find the packages that the driver has
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData -XX:TieredStopAtLevel=1")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    java_options = f"-XX:-UsePerfData -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{logging}"
+    return (
+        SparkSession.builder.master(f"local[{cores or '*'}]")
+        .appName("tablewright")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "512m")
+        .config("spark.driver.extraJavaOptions", java_options)
+        .config("spark.local.dir", str(scratch))
+        .config("spark.task.maxFailures", "4")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stops Spark and waits for its JVM, so that a finished driver leaves no process behind."""
+    gateway = session.sparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(20)

@@ -1,0 +1,123 @@
+"""The embedded path: a folder of YAML, SQLite, a local warehouse, and the same Spark job in local mode."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tableformat.catalogs import SqlConfig, open_catalog
+from tests.reading import rows_in_files
+from tests.servers import toolchain
+from tests.servers.spark import LocalSpark
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+TABLE = """
+apiVersion: tablewright.dev/v1alpha1
+kind: ManagedTable
+metadata: {name: events, namespace: sales}
+spec:
+  catalogRef: {name: lake}
+  schema:
+    columns:
+      - {name: id, type: long, required: true}
+      - {name: name, type: string}
+      - {name: tags, type: "list<struct<key: string, weight: double>>"}
+  layout: {targetFileSize: 16Mi}
+  compaction: {triggers: {smallFiles: 20}}
+"""
+
+
+def apply(folder: Path) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "JAVA_HOME": str(Path(toolchain.java()).resolve().parent.parent)}
+    command = [sys.executable, "-m", "tablewright", "apply", "-f", str(folder)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def rows(first: int, count: int) -> pa.Table:
+    tags = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("weight", pa.float64())])))
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("tags", tags)])
+    numbers = range(first, first + count)
+    values = {
+        "id": list(numbers),
+        "name": [None if n % 4 == 0 else f"n{n}" for n in numbers],
+        "tags": [None if n % 3 == 0 else [{"key": "k", "weight": n / 7}, None] for n in numbers],
+    }
+    return pa.Table.from_pydict(values, schema=schema)
+
+
+def test_a_folder_of_declarations_becomes_healthy_tables_that_java_engines_read(
+    tmp_path: Path, spark: LocalSpark
+) -> None:
+    (tmp_path / "events.yaml").write_text(TABLE)
+    created = apply(tmp_path)
+    assert created.returncode == 0, created.stderr
+    assert "sales" in created.stdout
+
+    state = tmp_path / ".tablewright"
+    catalog = open_catalog(
+        SqlConfig(name="lake", uri=f"sqlite:///{state}/catalog.db", warehouse=f"file://{state}/warehouse")
+    )
+    table = catalog.load_table(("sales", "events"))
+    for first in range(0, 250, 10):
+        table.append(rows(first, 10))
+    before = rows_in_files(table)
+    assert len(table.inspect.data_files()) == 25
+
+    compacted = apply(tmp_path)
+    assert compacted.returncode == 0, compacted.stderr
+    assert "rewrote 25 files into 1" in compacted.stderr
+    table.refresh()
+    assert len(table.inspect.data_files()) == 1
+    after = rows_in_files(table)
+    assert after.sort_by("id").to_pylist() == before.sort_by("id").to_pylist() == rows(0, 250).to_pylist()
+
+    quiet = apply(tmp_path)
+    assert quiet.returncode == 0
+    assert "Compact" not in quiet.stderr, "a quiet table is left alone"
+    assert quiet.stdout == compacted.stdout
+    assert table.refresh().metadata_location == catalog.load_table(("sales", "events")).metadata_location
+
+    spark.use_sqlite_catalog("lake", state / "catalog.db", state / "warehouse")
+    read = spark.session.sql("SELECT id, name, tags FROM lake.sales.events ORDER BY id").collect()
+    expected = rows(0, 250).to_pylist()
+    assert [row.asDict(recursive=True) for row in read] == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("a: [", "broken.yaml:1:5: "),
+        (TABLE.replace("smallFiles", "smallfiles"), "spec.compaction.triggers.smallfiles: Extra inputs"),
+        (TABLE.replace("ManagedTable", "MangedTable"), "kind is 'MangedTable'"),
+        (TABLE.replace("16Mi", "16 MB"), "is not a size: write a whole number with Ki, Mi or Gi"),
+        (TABLE + "---" + TABLE, "ManagedTable sales/events is declared twice"),
+    ],
+    ids=["broken YAML", "misspelt field", "unknown kind", "bad size", "declared twice"],
+)
+def test_bad_declarations_are_named_and_nothing_is_changed(tmp_path: Path, content: str, complaint: str) -> None:
+    (tmp_path / "good.yaml").write_text(TABLE.replace("name: events", "name: good"))
+    (tmp_path / "broken.yaml").write_text(content)
+    result = apply(tmp_path)
+    assert result.returncode == 2
+    assert complaint in result.stderr
+    assert not (tmp_path / ".tablewright").exists()
+
+
+def test_a_bad_type_is_named_and_the_other_tables_are_served(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(TABLE)
+    (tmp_path / "bad.yaml").write_text(TABLE.replace("name: events", "name: bad").replace("type: string}", "type: strng}"))
+    result = apply(tmp_path)
+    assert result.returncode == 1
+    assert "sales/bad: not InSync (InvalidDeclaration): schema.columns[name].type" in result.stderr
+    catalog = open_catalog(
+        SqlConfig(
+            name="lake",
+            uri=f"sqlite:///{tmp_path}/.tablewright/catalog.db",
+            warehouse=f"file://{tmp_path}/.tablewright/warehouse",
+        )
+    )
+    assert catalog.list_tables("sales") == [("sales", "events")]

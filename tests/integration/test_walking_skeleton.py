@@ -1,0 +1,217 @@
+"""One declared table, the whole way: API server, operator, Job, driver, Spark, S3, and back to the status."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from kubernetes import client
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import ConfigMapConfig, open_catalog
+from tests.reading import rows_in_files
+from tests.servers.kubelet import Kubelet, LocalProcesses
+from tests.servers.kubernetes import KubernetesAccess, kubectl
+from tests.servers.s3 import S3Access
+from tests.waiting import eventually
+
+CITIES = ("Delhi", "Kochi", "Pune", "Surat", "Agra")
+pytestmark = pytest.mark.xdist_group("spark")
+
+TABLE = """
+apiVersion: tablewright.dev/v1alpha1
+kind: ManagedTable
+metadata: {name: payments}
+spec:
+  catalogRef: {name: lake}
+  identifier: {namespace: sales, name: payments}
+  schema:
+    columns:
+      - {name: txn_id, type: long, required: true, doc: "the payment's id"}
+      - {name: city, type: string}
+      - {name: items, type: "list<struct<sku: string, qty: int>>"}
+  partitioning:
+    - {column: city, transform: identity}
+  layout: {targetFileSize: 64Mi}
+  compaction:
+    triggers: {smallFiles: 100}
+  suspend: true
+"""
+
+
+class Scene:
+    """A namespace with a catalog on S3, and the table's own view from outside: PyIceberg."""
+
+    def __init__(self, access: KubernetesAccess, api: client.ApiClient, namespace: str, s3: S3Access, bucket: str) -> None:
+        self.access, self.namespace = access, namespace
+        self._custom = client.CustomObjectsApi(api)
+        self.batch = client.BatchV1Api(api)
+        core = client.CoreV1Api(api)
+        core.create_namespaced_service_account(namespace, {"metadata": {"name": "tablewright-jobs"}})
+        credentials = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
+        core.create_namespaced_secret(namespace, {"metadata": {"name": "lake-keys"}, "stringData": credentials})
+        self.apply(
+            {
+                "apiVersion": "tablewright.dev/v1alpha1",
+                "kind": "TableCatalog",
+                "metadata": {"name": "lake"},
+                "spec": {
+                    "configMap": {},
+                    "warehouse": f"s3://{bucket}/warehouse",
+                    "storage": {
+                        "endpoint": s3.endpoint,
+                        "region": "us-east-1",
+                        "credentialsSecretRef": {"name": "lake-keys"},
+                    },
+                },
+            }
+        )
+        self._config = ConfigMapConfig(
+            name="lake",
+            warehouse=f"s3://{bucket}/warehouse",
+            namespace=namespace,
+            kubeconfig=str(access.kubeconfig),
+            properties=s3.file_io_properties(),
+        )
+
+    def catalog(self) -> Catalog:
+        return open_catalog(self._config)
+
+    def apply(self, obj: dict[str, Any]) -> None:
+        kubectl(self.access, "apply", "--server-side", "-n", self.namespace, "-f", "-", stdin=yaml.safe_dump(obj))
+
+    def table(self) -> dict[str, Any]:
+        return dict(self._get("managedtables", "payments"))
+
+    def runs(self) -> list[dict[str, Any]]:
+        return list(self._list("maintenanceruns"))
+
+    def conditions(self) -> dict[str, str]:
+        conditions = (self.table().get("status") or {}).get("conditions") or []
+        return {condition["type"]: condition["status"] for condition in conditions}
+
+    def _get(self, plural: str, name: str) -> Any:
+        return self._custom.get_namespaced_custom_object("tablewright.dev", "v1alpha1", self.namespace, plural, name)
+
+    def _list(self, plural: str) -> Any:
+        listed = self._custom.list_namespaced_custom_object("tablewright.dev", "v1alpha1", self.namespace, plural)
+        return listed["items"]
+
+
+@pytest.fixture
+def scene(crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str, s3: S3Access, s3_bucket: str) -> Scene:
+    return Scene(crds, kube_api, kube_namespace, s3, s3_bucket)
+
+
+@pytest.fixture
+def start_operator(scene: Scene, tmp_path: Path) -> Iterator[Callable[[], "subprocess.Popen[bytes]"]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none"]
+        command += ["--namespace", scene.namespace, "--kubeconfig", str(scene.access.kubeconfig)]
+        environment = {**os.environ, "KUBECONFIG": str(scene.access.kubeconfig)}
+        with (tmp_path / "operator.log").open("ab") as log:
+            started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+    for process in started:
+        assert process.wait(30) in (0, -signal.SIGKILL), (tmp_path / "operator.log").read_text()[-3000:]
+
+
+def rows(first: int, count: int) -> pa.Table:
+    items = pa.list_(pa.struct([pa.field("sku", pa.string()), pa.field("qty", pa.int32())]))
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "txn_id": pa.array(numbers, pa.int64()),
+            "city": pa.array([CITIES[number % len(CITIES)] for number in numbers], pa.string()),
+            "items": pa.array([None if n % 3 == 0 else [{"sku": f"s{n}", "qty": n % 7}, None] for n in numbers], items),
+        },
+        schema=pa.schema(
+            [pa.field("txn_id", pa.int64(), nullable=False), pa.field("city", pa.string()), pa.field("items", items)]
+        ),
+    )
+
+
+class RacingWriter:
+    """Appends until it is told to stop: writers must never notice maintenance."""
+
+    def __init__(self, scene: Scene, first: int) -> None:
+        self.rows = 0
+        self._scene, self._first = scene, first
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> "RacingWriter":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        table = self._scene.catalog().load_table(("sales", "payments"))
+        while not self._stopped.wait(0.5):
+            table.refresh()
+            table.append(rows(self._first + self.rows, 1))
+            self.rows += 1
+
+
+def test_a_declared_table_is_created_and_compacted_while_writers_write_and_the_operator_dies(
+    scene: Scene, kube_api: client.ApiClient, start_operator: Callable[[], "subprocess.Popen[bytes]"]
+) -> None:
+    operator = start_operator()
+    scene.apply(yaml.safe_load(TABLE))
+    eventually(scene.conditions, lambda conditions: conditions.get("Ready") == "True")
+    assert scene.conditions()["InSync"] == "True"
+
+    table = scene.catalog().load_table(("sales", "payments"))
+    for first in range(0, 400, 10):  # 40 appends to 5 partitions: 200 files
+        table.append(rows(first, 10))
+    status = eventually(lambda: scene.table()["status"], lambda status: status["health"]["dataFiles"] == 200)
+    assert status["health"]["smallFiles"] == 200
+    assert status["identity"]["uuid"] == str(table.metadata.table_uuid)
+    assert scene.conditions()["Healthy"] == "False"
+    assert scene.runs() == [], "a suspended table is left alone"
+
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    processes = LocalProcesses(kube_api, {"KUBECONFIG": str(scene.access.kubeconfig), "PATH": path})
+    with Kubelet(kube_api, scene.namespace, processes), RacingWriter(scene, first=1000) as writer:
+        scene.apply(yaml.safe_load(TABLE.replace("suspend: true", "suspend: false")))
+        eventually(lambda: processes.running, lambda running: len(running) == 1)
+        operator.kill()
+        operator.wait()
+        eventually(lambda: processes.logs, lambda logs: len(logs) == 1, seconds=120)
+        start_operator()
+        runs = eventually(scene.runs, lambda runs: runs[0]["status"].get("phase") == "Succeeded", seconds=60)
+    [log] = processes.logs.values()
+    assert len(runs) == 1, log
+    assert runs[0]["status"]["result"]["rewrittenFiles"] >= 200
+    assert runs[0]["status"]["result"]["addedFiles"] <= len(CITIES)
+    assert runs[0]["status"]["progress"]["tasksDone"] == len(CITIES)
+    job = scene.batch.read_namespaced_job(runs[0]["metadata"]["name"], scene.namespace)
+    assert job.metadata.owner_references[0].uid == runs[0]["metadata"]["uid"]
+
+    assert writer.rows > 0, "the race was one"
+    expected = pa.concat_tables([rows(0, 400), rows(1000, writer.rows)]).sort_by("txn_id")
+    final = scene.catalog().load_table(("sales", "payments"))
+    assert rows_in_files(final).sort_by("txn_id").to_pylist() == expected.to_pylist()
+    status = eventually(
+        lambda: scene.table()["status"],
+        lambda status: status["identity"].get("snapshotId") == final.metadata.current_snapshot_id,
+    )
+    assert status["health"]["dataFiles"] <= len(CITIES) + writer.rows
+    assert scene.conditions() == {"Ready": "True", "InSync": "True", "Healthy": "True", "Maintained": "True"}
+    assert "test-secret" not in str(scene.table()) + str(runs) + str(job) + log

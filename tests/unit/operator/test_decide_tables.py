@@ -1,0 +1,169 @@
+"""What is decided about a table."""
+
+from datetime import timedelta
+
+import pytest
+
+from tablewright.api.table import ManagedTable
+from tablewright.decide.compaction import LONGEST_BACKOFF, backoff
+from tablewright.decide.state import CatalogUnusable, TableAbsent, TableDecision, TableUnreadable
+from tablewright.decide.tables import decide_table
+from tests.unit.operator.values import NOW, managed_table, present, run
+
+
+def conditions(decision: TableDecision) -> dict[str, str]:
+    return {condition.type: f"{condition.status}/{condition.reason}" for condition in decision.status.conditions}
+
+
+def test_an_absent_table_is_created() -> None:
+    decision = decide_table(managed_table(), TableAbsent(), [], NOW)
+    assert decision.apply is not None
+    assert decision.apply.declaration.identifier == ("sales", "events")
+    assert conditions(decision)["Ready"] == "False/Creating"
+
+
+def test_a_table_as_declared_needs_nothing() -> None:
+    decision = decide_table(managed_table(), present(), [], NOW)
+    assert (decision.apply, decision.start, decision.look_again_at) == (None, None, None)
+    assert conditions(decision) == {
+        "Ready": "True/Available",
+        "InSync": "True/AsDeclared",
+        "Healthy": "True/WithinPolicy",
+        "Maintained": "True/NothingDone",
+    }
+    assert decision.status.observed_generation == 3
+    assert decision.status.health is not None
+    assert decision.status.identity is not None
+
+
+def test_a_second_look_at_an_unchanged_table_gives_the_same_status() -> None:
+    first = decide_table(managed_table(), present(), [], NOW)
+    table = managed_table(status=first.status.to_json())
+    observed = present()
+    later = decide_table(table.model_copy(update={"status": _with_uuid_of(first, observed)}), observed, [], NOW)
+    again = decide_table(
+        table.model_copy(update={"status": later.status}), observed, [], NOW + timedelta(hours=1)
+    )
+    assert again.status == later.status
+
+
+def _with_uuid_of(decision: TableDecision, observed: object) -> object:
+    return decide_table(managed_table(), observed, [], NOW).status  # type: ignore[arg-type]
+
+
+def test_a_new_column_is_applied() -> None:
+    columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
+    decision = decide_table(managed_table(schema={"columns": columns}), present(), [], NOW)
+    assert decision.apply is not None
+    assert conditions(decision)["InSync"] == "False/Evolving"
+
+
+def test_a_change_that_would_lose_data_is_refused_and_the_table_stays_ready() -> None:
+    columns = [{"name": "id", "type": "int"}]
+    decision = decide_table(managed_table(schema={"columns": columns}), present(), [], NOW)
+    assert decision.apply is None
+    assert conditions(decision)["InSync"] == "False/Refused"
+    assert conditions(decision)["Ready"] == "True/Available"
+
+
+def test_a_type_that_does_not_exist_is_named() -> None:
+    columns = [{"name": "id", "type": "lnog"}]
+    decision = decide_table(managed_table(schema={"columns": columns}), TableAbsent(), [], NOW)
+    assert decision.apply is None
+    [in_sync] = [c for c in decision.status.conditions if c.type == "InSync"]
+    assert in_sync.reason == "InvalidDeclaration"
+    assert "lnog" in in_sync.message
+    assert "id" in in_sync.message
+
+
+def test_an_unreachable_catalog_keeps_what_is_known() -> None:
+    known = decide_table(managed_table(), present(), [], NOW).status
+    table = managed_table().model_copy(update={"status": known})
+    decision = decide_table(table, CatalogUnusable("CatalogUnreachable", "no answer"), [], NOW)
+    assert (decision.apply, decision.start) == (None, None)
+    assert decision.status.identity == known.identity
+    assert conditions(decision) == {"Ready": "Unknown/CatalogUnreachable"}
+
+
+def test_unreadable_metadata_is_left_alone() -> None:
+    decision = decide_table(managed_table(), TableUnreadable("the pointer names a file that is gone"), [], NOW)
+    assert (decision.apply, decision.start) == (None, None)
+    assert conditions(decision)["Ready"] == "False/Unreadable"
+
+
+def test_a_table_that_someone_re_created_is_not_taken_over() -> None:
+    known = decide_table(managed_table(), present(), [], NOW).status
+    table = managed_table(schema={"columns": [{"name": "id", "type": "long"}, {"name": "new", "type": "long"}]})
+    decision = decide_table(table.model_copy(update={"status": known}), present(small_files=50), [], NOW)
+    assert (decision.apply, decision.start) == (None, None)
+    assert conditions(decision)["InSync"] == "False/TableReplaced"
+    assert decision.status.identity == known.identity
+
+
+def test_a_table_that_someone_dropped_is_not_silently_created_again() -> None:
+    known = decide_table(managed_table(), present(), [], NOW).status
+    decision = decide_table(managed_table().model_copy(update={"status": known}), TableAbsent(), [], NOW)
+    assert decision.apply is None
+    assert conditions(decision)["Ready"] == "False/TableMissing"
+
+
+# -- when maintenance runs
+
+
+def test_too_many_small_files_start_a_compaction() -> None:
+    decision = decide_table(managed_table(), present(small_files=10), [], NOW)
+    assert decision.start is not None
+    assert conditions(decision)["Healthy"] == "False/TooManySmallFiles"
+
+
+@pytest.mark.parametrize("small_files", [0, 9])
+def test_a_tolerable_number_of_small_files_starts_none(small_files: int) -> None:
+    assert decide_table(managed_table(), present(small_files=small_files), [], NOW).start is None
+
+
+@pytest.mark.parametrize(
+    "table", [managed_table(compaction={}), managed_table(suspend=True)], ids=["no trigger", "suspended"]
+)
+def test_nothing_starts_unasked(table: ManagedTable) -> None:
+    assert decide_table(table, present(small_files=1000), [], NOW).start is None
+
+
+@pytest.mark.parametrize("phase", [None, "Pending", "Running"])
+def test_one_run_a_table_at_a_time(phase: str | None) -> None:
+    assert decide_table(managed_table(), present(small_files=50), [run("other", phase)], NOW).start is None
+
+
+def test_the_same_cause_starts_the_same_run() -> None:
+    first = decide_table(managed_table(), present(small_files=50), [], NOW)
+    second = decide_table(managed_table(), present(small_files=50), [], NOW + timedelta(hours=5))
+    assert first.start == second.start
+
+
+def test_a_snapshot_that_was_compacted_is_not_compacted_again() -> None:
+    observed = present(small_files=50)
+    first = decide_table(managed_table(), observed, [], NOW)
+    assert first.start is not None
+    done = run(first.start.name, "Succeeded")
+    assert decide_table(managed_table(), observed, [done], NOW).start is None
+    moved = present(small_files=50, snapshot_id=8)
+    assert decide_table(managed_table(), moved, [done], NOW).start is not None
+
+
+def test_a_failed_run_is_made_up_after_a_backoff() -> None:
+    observed = present(small_files=50)
+    first = decide_table(managed_table(), observed, [], NOW)
+    assert first.start is not None
+    failed = run(first.start.name, "Failed", age=timedelta(seconds=10), reason="CommitConflict", message="lost")
+    waiting = decide_table(managed_table(), observed, [failed], NOW)
+    assert waiting.start is None
+    assert waiting.look_again_at == NOW + timedelta(seconds=50)
+    assert conditions(waiting)["Maintained"] == "False/CommitConflict"
+    retried = decide_table(managed_table(), observed, [failed], NOW + timedelta(seconds=50))
+    assert retried.start is not None
+    assert retried.start != first.start
+
+
+def test_the_backoff_grows_to_a_limit() -> None:
+    waits = [backoff(failures) for failures in range(1, 40)]
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_BACKOFF

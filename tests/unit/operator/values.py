@@ -1,0 +1,80 @@
+"""Small values for tests of decisions: a table, its runs and what was observed, each with the details that matter."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.sorting import SortOrder
+from pyiceberg.types import LongType, NestedField
+
+from tablewright.api.objects import parse
+from tablewright.api.run import MaintenanceRun
+from tablewright.api.table import HealthFigures, ManagedTable
+from tablewright.decide.state import TablePresent
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def managed_table(status: dict[str, Any] | None = None, **spec: Any) -> ManagedTable:
+    return parse(
+        ManagedTable,
+        {
+            "metadata": {"name": "events", "namespace": "sales", "uid": "table-uid", "generation": 3},
+            "spec": {
+                "catalogRef": {"name": "lake"},
+                "schema": {"columns": [{"name": "id", "type": "long"}]},
+                "compaction": {"triggers": {"smallFiles": 10}},
+                **spec,
+            },
+            "status": status or {},
+        },
+    )
+
+
+def health(*, small_files: int = 0, data_files: int = 100) -> HealthFigures:
+    return HealthFigures(
+        data_files=data_files,
+        small_files=small_files,
+        delete_files=0,
+        data_bytes=1 << 20,
+        records=1000,
+        median_file_bytes=1 << 10,
+        manifests=1,
+        snapshots=1,
+    )
+
+
+def metadata(snapshot_id: int | None = 7) -> TableMetadata:
+    """The metadata of the table that `managed_table()` declares."""
+    created = new_table_metadata(
+        Schema(NestedField(1, "id", LongType(), required=False)),
+        PartitionSpec(),
+        SortOrder(order_id=0),
+        "file:///warehouse/sales/events",
+        {"write.target-file-size-bytes": str(512 << 20)},
+    )
+    return created.model_copy(update={"current_snapshot_id": snapshot_id})
+
+
+def present(*, small_files: int = 0, snapshot_id: int | None = 7) -> TablePresent:
+    return TablePresent(metadata(snapshot_id), "file:///m.json", health(small_files=small_files))
+
+
+def run(name: str, phase: str | None, *, age: timedelta = timedelta(minutes=30), **status: Any) -> MaintenanceRun:
+    created = NOW - age
+    ended = {"completionTime": created.isoformat()} if phase in ("Succeeded", "Failed") else {}
+    return parse(
+        MaintenanceRun,
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "sales",
+                "uid": f"uid-{name}",
+                "creationTimestamp": created.isoformat(),
+            },
+            "spec": {"tableRef": {"name": "events"}, "operation": "Compact"},
+            "status": {**({"phase": phase} if phase else {}), **ended, **status},
+        },
+    )
