@@ -1,0 +1,21 @@
+"""Catalogs: where a table's one mutable pointer lives, and how it is swapped.
+
+`open_catalog` takes a typed configuration and returns a PyIceberg `Catalog`. The pointer is swapped in `commit`, and
+nowhere else.
+"""
+
+from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+from tableformat.catalogs.opening import open_catalog
+from tableformat.catalogs.outcomes import CatalogAccessError, CatalogUnavailableError, CorruptCatalogEntryError
+
+__all__ = [
+    "CatalogAccessError",
+    "CatalogConfig",
+    "CatalogUnavailableError",
+    "ConfigMapConfig",
+    "CorruptCatalogEntryError",
+    "DynamoDbConfig",
+    "PyIcebergConfig",
+    "SqlConfig",
+    "open_catalog",
+]

@@ -1,0 +1,208 @@
+"""ConfigMaps of one Kubernetes namespace: read, list, and write on a condition, with every failure given its meaning.
+
+Needs no more than get, list, create, update and delete on configmaps in that namespace. The client never repeats a
+write by itself: an automatic repetition would be answered "conflict" although its first copy was applied.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+
+from tableformat.catalogs.backoff import READS, Backoff
+from tableformat.catalogs.outcomes import (
+    CatalogAccessError,
+    CatalogUnavailableError,
+    LostRace,
+    NotApplied,
+    OutcomeUnknown,
+)
+
+PAGE = 500
+_NEVER_SENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+_TRANSPORT = (urllib3.exceptions.HTTPError, OSError)
+_EXPIRED = 410
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class ConfigMap:
+    name: str
+    data: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""  # empty until the server has given it one
+    metadata: Any = field(default=None, repr=False, compare=False)  # the server's, to send back what others put there
+
+
+def connect(kubeconfig: str | None, context: str | None) -> client.ApiClient:
+    configuration = client.Configuration()
+    try:
+        if kubeconfig is None and context is None:
+            try:
+                config.load_incluster_config(client_configuration=configuration)
+            except ConfigException:  # not in a pod
+                config.load_kube_config(client_configuration=configuration)
+        else:
+            config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
+    except ConfigException as error:
+        raise CatalogAccessError(
+            f"no access to Kubernetes: {error}. Give a kubeconfig and context that exist, or run in a pod with a "
+            "service account's token"
+        ) from error
+    configuration.retries = False
+    return client.ApiClient(configuration)
+
+
+class ConfigMapStore:
+    def __init__(self, api: client.ApiClient, namespace: str, *, timeout_seconds: float) -> None:
+        self._api = api
+        self._core = client.CoreV1Api(api)
+        self._namespace = namespace
+        self._timeout = (min(timeout_seconds, 10), timeout_seconds)
+
+    def close(self) -> None:
+        self._api.close()
+
+    def describe(self, name: str) -> str:
+        return f"ConfigMap {self._namespace}/{name}"
+
+    def get(self, name: str) -> ConfigMap | None:
+        def read() -> Any:
+            return self._core.read_namespaced_config_map(name, self._namespace, _request_timeout=self._timeout)
+
+        try:
+            return _parse(self._read(read, "get"))
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, labels: Mapping[str, str]) -> Iterator[ConfigMap]:
+        """Page by page, so that neither the server nor we hold ten thousand at once."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        token: str | None = None
+        seen: set[str] = set()
+        while True:
+            try:
+                page = self._read(partial(self._page, selector, token), "list")
+            except ApiException as error:
+                if error.status != _EXPIRED:
+                    raise
+                token = None  # the list took longer than the server keeps its state: begin anew, past what was seen
+                continue
+            for item in page.items:
+                if item.metadata.name not in seen:
+                    seen.add(item.metadata.name)
+                    yield _parse(item)
+            token = page.metadata._continue
+            if not token:
+                return
+
+    def _page(self, selector: str, token: str | None) -> Any:
+        extra = {"_continue": token} if token else {}
+        return self._core.list_namespaced_config_map(
+            self._namespace, label_selector=selector, limit=PAGE, _request_timeout=self._timeout, **extra
+        )
+
+    def create(self, wanted: ConfigMap) -> None:
+        """`LostRace` if there is one of that name."""
+        body = {"metadata": {"name": wanted.name, "labels": dict(wanted.labels)}, "data": dict(wanted.data)}
+        self._write(
+            "create",
+            lambda: self._core.create_namespaced_config_map(self._namespace, body, _request_timeout=self._timeout),
+        )
+
+    def replace(self, known: ConfigMap, data: Mapping[str, str]) -> None:
+        """`LostRace` unless the object is still at the version of `known`."""
+        body = {"metadata": known.metadata, "data": dict(data)}
+        self._write(
+            "update",
+            lambda: self._core.replace_namespaced_config_map(
+                known.name, self._namespace, body, _request_timeout=self._timeout
+            ),
+        )
+
+    def delete(self, known: ConfigMap) -> None:
+        """`LostRace` unless the object is still at the version of `known`."""
+        conditions = {"uid": known.metadata.uid, "resourceVersion": known.version}
+        self._write(
+            "delete",
+            lambda: self._core.delete_namespaced_config_map(
+                known.name, self._namespace, body={"preconditions": conditions}, _request_timeout=self._timeout
+            ),
+        )
+
+    def _read(self, call: Callable[[], Answer], verb: str) -> Answer:
+        backoff = Backoff(READS)
+        while True:
+            try:
+                return call()
+            except ApiException as error:
+                self._refuse_if_forbidden(error, verb)
+                if error.status not in (0, 429) and error.status < 500:
+                    raise
+                cause: Exception = error
+            except _TRANSPORT as error:
+                cause = error
+            if not backoff.wait():
+                raise CatalogUnavailableError(
+                    f"the Kubernetes API did not answer ({verb} configmaps in namespace {self._namespace}) in "
+                    f"{backoff.attempts} attempts: {_reason(cause)}"
+                ) from cause
+
+    def _write(self, verb: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except ApiException as error:
+            self._refuse_if_forbidden(error, verb)
+            raise self._outcome(error, verb) from error
+        except _NEVER_SENT as error:
+            raise NotApplied(f"{verb} configmap: {_reason(error)}") from error
+        except _TRANSPORT as error:
+            raise OutcomeUnknown(f"{verb} configmap: {_reason(error)}") from error
+
+    def _outcome(self, error: ApiException, verb: str) -> Exception:
+        what = f"{verb} configmap: {error.status} {_reason(error)}"
+        if error.status == 404 and verb == "create":
+            return CatalogAccessError(f"there is no Kubernetes namespace {self._namespace}: create it first")
+        if error.status in (404, 409):
+            return LostRace(what)
+        if error.status == 429:  # flow control answers before anything is done
+            return NotApplied(what)
+        if error.status == 0 or error.status >= 500:  # it may come from in between, or from a storage that timed out
+            return OutcomeUnknown(what)
+        return CatalogAccessError(f"the Kubernetes API refuses to {what}")
+
+    def _refuse_if_forbidden(self, error: ApiException, verb: str) -> None:
+        if error.status == 401:
+            raise CatalogAccessError(
+                f"the Kubernetes API does not know who we are (401 on {verb} configmaps in namespace "
+                f"{self._namespace}): renew the kubeconfig's or the service account's token"
+            ) from error
+        if error.status == 403:
+            raise CatalogAccessError(
+                f"the Kubernetes API forbids the verb {verb} on configmaps in namespace {self._namespace}: grant it "
+                f"by a Role in that namespace ({_reason(error)})"
+            ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ApiException):
+        return str(error.reason or "").splitlines()[0] if error.reason else "no reason given"
+    return f"{type(error).__name__}: {error}"
+
+
+def _parse(item: Any) -> ConfigMap:
+    return ConfigMap(
+        name=item.metadata.name,
+        data=item.data or {},
+        labels=item.metadata.labels or {},
+        version=item.metadata.resource_version,
+        metadata=item.metadata,
+    )

@@ -1,0 +1,297 @@
+"""The part of a PyIceberg catalog that does not depend on where the pointer lives.
+
+A catalog of ours derives from this and brings four operations on pointers (read, create, swap, delete), its
+namespaces and its rename. Everything that touches metadata files is here, so that every catalog treats them alike.
+"""
+
+from abc import ABC, abstractmethod
+from uuid import UUID
+
+import pyarrow as pa
+from pydantic import ValidationError
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+from pyiceberg.view import View
+from typing_extensions import override
+
+from tableformat.catalogs import purge
+from tableformat.catalogs.backoff import SMALL_WRITES, Backoff, commit_policy
+from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
+from tableformat.catalogs.outcomes import CatalogUnavailableError, CorruptCatalogEntryError, LostRace, WriteOutcome
+
+
+class PointerCatalog(MetastoreCatalog, ABC):
+    # --- what a catalog brings
+
+    @abstractmethod
+    def read_pointer(self, identifier: Identifier) -> Pointer | None:
+        """The table's pointer as it is now, never from a cache; None if there is no such table."""
+
+    @abstractmethod
+    def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        """Raises a `WriteOutcome`; `LostRace` if there is such a table."""
+
+    @abstractmethod
+    def swap_pointer(self, identifier: Identifier, expected: Pointer, location: str, metadata: TableMetadata) -> None:
+        """Raises a `WriteOutcome`; `LostRace` if the pointer's version is not the expected one."""
+
+    @abstractmethod
+    def delete_pointer(self, identifier: Identifier, expected: Pointer) -> None:
+        """Raises a `WriteOutcome`; `LostRace` if the pointer's version is not the expected one."""
+
+    def table_identifier(self, identifier: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+        """The identifier as this catalog can hold it: a namespace and a name at least, and no empty part."""
+        parts = self.identifier_to_tuple(identifier)
+        if len(parts) < 2 or not all(parts):
+            raise error(f"Not a table's identifier: {identifier!r}. Give a namespace and a name, none of them empty")
+        return parts
+
+    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+        parts = self.identifier_to_tuple(namespace)
+        if not parts or not all(parts):
+            raise error(f"Not a namespace: {namespace!r}. Give one name at least, none of them empty")
+        return parts
+
+    # --- tables
+
+    @override
+    def create_table(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> Table:
+        name = self.table_identifier(identifier)
+        self._require_namespace(name[:-1])
+        if self.read_pointer(name) is not None:
+            raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
+        staged = self._create_staged_table(name, schema, location, partition_spec, sort_order, properties)
+        write_metadata(staged)
+        try:
+            publish(self, name, None, staged, backoff=Backoff(commit_policy(staged.metadata.properties)))
+        except LostRace as lost:
+            raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists") from lost
+        return self.load_table(name)
+
+    @override
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
+        name = self.table_identifier(identifier)
+        self._require_namespace(name[:-1])
+        metadata = self.read_metadata(metadata_location)
+        backoff = Backoff(SMALL_WRITES)
+        while True:
+            pointer = self.read_pointer(name)
+            if pointer is not None and pointer.location == metadata_location and (overwrite or backoff.attempts > 1):
+                return self.load_table(name)  # an earlier attempt of ours, or nothing to do
+            if pointer is not None and not overwrite:
+                raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
+            try:
+                if pointer is None:
+                    self.create_pointer(name, metadata_location, metadata)
+                else:
+                    self.swap_pointer(name, pointer, metadata_location, metadata)
+                return self.load_table(name)
+            except WriteOutcome as outcome:
+                if not backoff.wait():
+                    raise CommitFailedException(
+                        f"Table {'.'.join(name)} could not be registered in {backoff.attempts} attempts: {outcome}"
+                    ) from outcome
+
+    @override
+    def load_table(self, identifier: str | Identifier) -> Table:
+        name = self.table_identifier(identifier, NoSuchTableError)
+        current = self.load_current(name)
+        if current is None:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+        return current.table
+
+    @override
+    def table_exists(self, identifier: str | Identifier) -> bool:
+        return self.read_pointer(self.table_identifier(identifier, NoSuchTableError)) is not None
+
+    @override
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        return commit(self, self.table_identifier(table.name()), requirements, updates)
+
+    @override
+    def drop_table(self, identifier: str | Identifier) -> None:
+        name = self.table_identifier(identifier, NoSuchTableError)
+        self._drop(name, self.read_pointer(name))
+
+    @override
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Drops the table, then deletes its files; of a table whose `gc.enabled` is false, only the metadata."""
+        name = self.table_identifier(identifier, NoSuchTableError)
+        current = self.load_current(name)
+        if current is None:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+        self._drop(name, current.pointer, only_this_version=True)
+        purge.delete_files_of(current.table)
+
+    def rename_identifiers(
+        self, from_identifier: str | Identifier, to_identifier: str | Identifier
+    ) -> tuple[Identifier, Identifier]:
+        """Both names, checked as far as one look can tell: the source exists, and so does the target's namespace."""
+        source = self.table_identifier(from_identifier, NoSuchTableError)
+        target = self.table_identifier(to_identifier)
+        if self.read_pointer(source) is None:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(source)}")
+        self._require_namespace(target[:-1])
+        if self.read_pointer(target) is not None:
+            raise TableAlreadyExistsError(f"Table {'.'.join(target)} already exists")
+        return source, target
+
+    def _drop(self, name: Identifier, pointer: Pointer | None, *, only_this_version: bool = False) -> None:
+        backoff, location = Backoff(SMALL_WRITES), pointer.location if pointer else None
+        while pointer is not None:
+            try:
+                self.delete_pointer(name, pointer)
+                return
+            except WriteOutcome as outcome:
+                if not backoff.wait():
+                    raise CatalogUnavailableError(
+                        f"Table {'.'.join(name)} could not be dropped in {backoff.attempts} attempts: {outcome}"
+                    ) from outcome
+                pointer = self.read_pointer(name)
+                if pointer is None and not isinstance(outcome, LostRace):
+                    return  # the answer was lost, the deletion was not
+                if only_this_version and pointer is not None and pointer.location != location:
+                    raise CommitFailedException(
+                        f"Table {'.'.join(name)} was committed to while it was being purged; nothing was deleted"
+                    ) from outcome
+        raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+
+    # --- views: none of our catalogs holds any
+
+    @override
+    def view_exists(self, identifier: str | Identifier) -> bool:
+        return False
+
+    @override
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
+        return []
+
+    @override
+    def load_view(self, identifier: str | Identifier) -> View:
+        raise NoSuchViewError(f"View does not exist: {identifier}")
+
+    @override
+    def drop_view(self, identifier: str | Identifier) -> None:
+        raise NoSuchViewError(f"View does not exist: {identifier}")
+
+    @override
+    def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
+        raise NotImplementedError("this catalog holds tables only")
+
+    # --- metadata
+
+    def load_current(self, identifier: Identifier) -> Current | None:
+        """The table with the pointer that it was loaded through."""
+        pointer = self.read_pointer(identifier)
+        while pointer is not None:
+            try:
+                metadata = self.read_metadata(pointer.location)
+            except FileNotFoundError as gone:
+                # Commits made meanwhile may have removed it as an old version: then the pointer has moved.
+                again = self.read_pointer(identifier)
+                if again is not None and again.location == pointer.location:
+                    raise CorruptCatalogEntryError(
+                        f"{pointer.holder} of table {'.'.join(identifier)} points to {pointer.location}, which does "
+                        "not exist: restore that file, or register an existing metadata file of the table"
+                    ) from gone
+                pointer = again
+                continue
+            _check_identity(identifier, pointer, metadata.table_uuid)
+            table = Table(
+                identifier=identifier,
+                metadata=metadata,
+                metadata_location=pointer.location,
+                io=self._load_file_io(metadata.properties, pointer.location),
+                catalog=self,
+            )
+            return Current(table, pointer)
+        return None
+
+    def read_metadata(self, location: str) -> TableMetadata:
+        io = load_file_io(self.properties, location)
+        try:
+            return FromInputFile.table_metadata(io.new_input(location))
+        except (ValidationError, UnicodeDecodeError) as error:
+            raise CorruptCatalogEntryError(f"{location} is not the metadata of an Iceberg table: {error}") from error
+
+    def stage(
+        self,
+        current: Table | None,
+        identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        if current is None:
+            self._require_namespace(identifier[:-1])
+        return self._update_and_stage_table(current, identifier, requirements, updates)
+
+    @staticmethod
+    def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
+        """PyIceberg's tables ask for this after a commit; ours has done it by then, against its true base."""
+
+    @override
+    def _create_staged_table(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> StagedTable:
+        """PyIceberg's knows one level of namespaces only; the location is all that it takes from the identifier."""
+        name = self.table_identifier(identifier)
+        self._require_namespace(name[:-1])
+        location = location.rstrip("/") if location else self.default_location(name)
+        staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
+        return StagedTable(
+            identifier=name,
+            metadata=staged.metadata,
+            metadata_location=staged.metadata_location,
+            io=staged.io,
+            catalog=self,
+        )
+
+    def default_location(self, identifier: Identifier) -> str:
+        """Below the namespace's own location if it has one, otherwise below the warehouse."""
+        own = self.load_namespace_properties(identifier[:-1]).get("location")
+        if own:
+            return f"{own.rstrip('/')}/{identifier[-1]}"
+        return f"{self.properties['warehouse'].rstrip('/')}/{'.'.join(identifier[:-1])}.db/{identifier[-1]}"
+
+    def _require_namespace(self, namespace: Identifier) -> None:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+
+
+def _check_identity(identifier: Identifier, pointer: Pointer, found: UUID) -> None:
+    if pointer.table_uuid is not None and pointer.table_uuid != found:
+        raise CorruptCatalogEntryError(
+            f"{pointer.holder} of table {'.'.join(identifier)} says that the table's uuid is {pointer.table_uuid}, but "
+            f"{pointer.location} is metadata of the table {found}: correct the pointer; nothing was changed"
+        )

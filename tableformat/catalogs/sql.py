@@ -1,0 +1,203 @@
+"""PyIceberg's SQL catalog, made safe for many processes on one database, a file of SQLite above all.
+
+Namespaces and rename stay PyIceberg's, whose single statements are atomic. Ours is what a crowd needs: writers wait
+for SQLite's lock instead of failing, a lost race is told from a lost connection, and tables are committed by the one
+commit of all our catalogs. The version of a pointer is the location itself, which is never used twice.
+"""
+
+import sqlite3
+import time
+
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+from sqlalchemy import ColumnElement, Delete, Insert, Update, delete, event, insert, inspect, select, update
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.orm import Session
+from typing_extensions import override
+
+from tableformat.catalogs.commit import Pointer
+from tableformat.catalogs.config import SqlConfig
+from tableformat.catalogs.outcomes import (
+    CatalogUnavailableError,
+    CorruptCatalogEntryError,
+    LostRace,
+    NotApplied,
+    OutcomeUnknown,
+)
+from tableformat.catalogs.pointer_catalog import PointerCatalog
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_LOCK_WAIT_SECONDS = 60
+_EXISTS = "exists"  # the row by which a namespace without properties exists; also Iceberg Java's
+
+
+class SharedSqlCatalog(PointerCatalog, SqlCatalog):
+    def __init__(self, config: SqlConfig) -> None:
+        super().__init__(config.name, **{**config.properties, "uri": config.uri, "warehouse": config.warehouse})
+
+    @override
+    def _init_catalog(self) -> None:
+        event.listen(self.engine, "handle_error", _translate)
+        if self.engine.dialect.name == "sqlite":
+            event.listen(self.engine, "connect", _share)
+        super()._init_catalog()
+
+    @override
+    def create_tables(self) -> None:
+        try:
+            super().create_tables()
+        except OperationalError:
+            # Another process made them between our look and our attempt.
+            if not inspect(self.engine).has_table(IcebergTables.__tablename__):
+                raise
+            super().create_tables()
+
+    # --- pointers
+
+    @override
+    def read_pointer(self, identifier: Identifier) -> Pointer | None:
+        statement = select(IcebergTables.metadata_location).where(*self._is(identifier))
+        kind = self._iceberg_type_filter()
+        with Session(self.engine) as session:
+            row = session.execute(statement if kind is None else statement.where(kind)).one_or_none()
+        if row is None:
+            return None
+        holder = f"the row of {'.'.join(identifier)} in {IcebergTables.__tablename__}"
+        if not row.metadata_location:
+            raise CorruptCatalogEntryError(
+                f"{holder} has no metadata_location: put back the location of the table's current metadata. "
+                "Nothing was changed"
+            )
+        return Pointer(location=row.metadata_location, version=row.metadata_location, holder=holder)
+
+    @override
+    def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        namespace = self.namespace_to_string(identifier[:-1])
+        self._write(insert(IcebergTables).values(**self._create_table_row(namespace, identifier[-1], location)))
+
+    @override
+    def swap_pointer(self, identifier: Identifier, expected: Pointer, location: str, metadata: TableMetadata) -> None:
+        self._write(
+            update(IcebergTables)
+            .where(*self._is(identifier), IcebergTables.metadata_location == expected.version)
+            .values(metadata_location=location, previous_metadata_location=expected.location)
+        )
+
+    @override
+    def delete_pointer(self, identifier: Identifier, expected: Pointer) -> None:
+        self._write(
+            delete(IcebergTables).where(*self._is(identifier), IcebergTables.metadata_location == expected.version)
+        )
+
+    @override
+    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
+        source, target = self.rename_identifiers(from_identifier, to_identifier)
+        SqlCatalog.rename_table(self, source, target)
+        return self.load_table(target)
+
+    def _write(self, statement: Insert | Update | Delete) -> None:
+        committing = False
+        with Session(self.engine) as session:
+            try:
+                if session.execute(statement).rowcount < 1:  # type: ignore[attr-defined]
+                    raise LostRace("the row has changed")
+                committing = True
+                session.commit()
+            except IntegrityError as error:
+                raise LostRace("the row exists") from error
+            except CatalogUnavailableError as error:  # locked: SQLite says so before it does anything
+                raise NotApplied(str(error)) from error
+            except DBAPIError as error:
+                # Before the transaction's end was asked for, a lost connection ends it without effect.
+                raise (OutcomeUnknown if committing else NotApplied)(str(error)) from error
+
+    def _is(self, identifier: Identifier) -> tuple[ColumnElement[bool], ...]:
+        return (
+            IcebergTables.catalog_name == self.name,
+            IcebergTables.table_namespace == self.namespace_to_string(identifier[:-1]),
+            IcebergTables.table_name == identifier[-1],
+        )
+
+    # --- namespaces
+
+    @override
+    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+        """The database holds a namespace as one string, so its parts may not look like several."""
+        parts = super().namespace_identifier(namespace, error)
+        for part in parts:
+            if "." in part or part != part.strip():
+                raise error(f"A SQL catalog cannot hold the namespace part {part!r}: it has a dot or outer spaces")
+        return parts
+
+    @override
+    def table_identifier(self, identifier: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+        parts = super().table_identifier(identifier, error)
+        self.namespace_identifier(parts[:-1], error)
+        return parts
+
+    @override
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        return SqlCatalog.namespace_exists(self, self.namespace_identifier(namespace, NoSuchNamespaceError))
+
+    @override
+    def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
+        name = self.namespace_identifier(namespace)
+        try:
+            super().create_namespace(name, {**properties, _EXISTS: "true"})
+        except IntegrityError as error:
+            raise NamespaceAlreadyExistsError(f"Namespace {'.'.join(name)} already exists") from error
+
+    @override
+    def drop_namespace(self, namespace: str | Identifier) -> None:
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        if self.list_namespaces(name):
+            raise NamespaceNotEmptyError(f"Namespace {'.'.join(name)} is not empty")
+        super().drop_namespace(name)
+
+    @override
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        return sorted(super().list_tables(self.namespace_identifier(namespace, NoSuchNamespaceError)))
+
+    @override
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError) if namespace else ()
+        return sorted(super().list_namespaces(name))
+
+    @override
+    def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
+        found = super().load_namespace_properties(self.namespace_identifier(namespace, NoSuchNamespaceError))
+        return {key: value for key, value in found.items() if key != _EXISTS}
+
+
+def _share(connection: sqlite3.Connection, _: object) -> None:
+    """Readers do not wait for a writer (write-ahead log), and writers wait for each other."""
+    connection.execute(f"PRAGMA busy_timeout = {_LOCK_WAIT_SECONDS * 1000}")
+    deadline = time.monotonic() + _LOCK_WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            # The change of mode does not wait for the lock by itself.
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _translate(context: ExceptionContext) -> None:
+    if isinstance(context.original_exception, sqlite3.OperationalError) and _is_busy(context.original_exception):
+        context.chained_exception = CatalogUnavailableError(
+            f"the SQLite database stayed locked by another process for {_LOCK_WAIT_SECONDS} s: try again later"
+        )
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF in _BUSY  # the low byte is the kind, the rest says which lock

@@ -1,0 +1,53 @@
+"""Every catalog of ours on its real server, each test with a namespace, database or table of its own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import CatalogConfig, ConfigMapConfig, PyIcebergConfig, SqlConfig, open_catalog
+from tests.servers.kubernetes import KubernetesAccess
+
+KINDS = ("configMap", "sql", "in-memory")
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def configuration(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> CatalogConfig:
+    warehouse = f"file://{tmp_path}/warehouse"
+    if kind == "configMap":
+        kubernetes: KubernetesAccess = request.getfixturevalue("kubernetes")
+        namespace: str = request.getfixturevalue("kube_namespace")
+        return ConfigMapConfig(
+            name="lake", warehouse=warehouse, namespace=namespace, kubeconfig=str(kubernetes.kubeconfig)
+        )
+    if kind == "sql":
+        return SqlConfig(name="lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=warehouse)
+    return PyIcebergConfig(name="lake", properties={"type": "in-memory", "warehouse": warehouse})
+
+
+@pytest.fixture
+def open_one(configuration: CatalogConfig) -> Iterator[Callable[[], Catalog]]:
+    """Opens the test's catalog once more, as another process would; closes what it opened."""
+    opened: list[Catalog] = []
+
+    def open_it() -> Catalog:
+        opened.append(open_catalog(configuration))
+        return opened[-1]
+
+    yield open_it
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def catalog(open_one: Callable[[], Catalog]) -> Catalog:
+    """The catalog, with the namespace `db` in it."""
+    opened = open_one()
+    opened.create_namespace("db")
+    return opened
