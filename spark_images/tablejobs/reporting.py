@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tableformat.maintenance.compaction import Progress
+
 from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
 
 SECONDS_BETWEEN_UPDATES = 3.0

@@ -39,7 +39,9 @@ def apply(folder: Path) -> "subprocess.CompletedProcess[str]":
 
 def rows(first: int, count: int) -> pa.Table:
     tags = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("weight", pa.float64())])))
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("tags", tags)])
+    schema = pa.schema(
+        [pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string()), pa.field("tags", tags)]
+    )
     numbers = range(first, first + count)
     values = {
         "id": list(numbers),
@@ -109,7 +111,9 @@ def test_bad_declarations_are_named_and_nothing_is_changed(tmp_path: Path, conte
 
 def test_a_bad_type_is_named_and_the_other_tables_are_served(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(TABLE)
-    (tmp_path / "bad.yaml").write_text(TABLE.replace("name: events", "name: bad").replace("type: string}", "type: strng}"))
+    (tmp_path / "bad.yaml").write_text(
+        TABLE.replace("name: events", "name: bad").replace("type: string}", "type: strng}")
+    )
     result = apply(tmp_path)
     assert result.returncode == 1
     assert "sales/bad: not InSync (InvalidDeclaration): schema.columns[name].type" in result.stderr

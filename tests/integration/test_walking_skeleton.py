@@ -49,7 +49,9 @@ spec:
 class Scene:
     """A namespace with a catalog on S3, and the table's own view from outside: PyIceberg."""
 
-    def __init__(self, access: KubernetesAccess, api: client.ApiClient, namespace: str, s3: S3Access, bucket: str) -> None:
+    def __init__(
+        self, access: KubernetesAccess, api: client.ApiClient, namespace: str, s3: S3Access, bucket: str
+    ) -> None:
         self.access, self.namespace = access, namespace
         self._custom = client.CustomObjectsApi(api)
         self.batch = client.BatchV1Api(api)
@@ -106,7 +108,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str, s3: S3Access, s3_bucket: str) -> Scene:
+def scene(
+    crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str, s3: S3Access, s3_bucket: str
+) -> Scene:
     return Scene(crds, kube_api, kube_namespace, s3, s3_bucket)
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 from uuid import UUID
 
 from pyiceberg.catalog import Catalog
-
 from tableformat.declaration import ManagementMode, apply_declaration
+
 from tableformat.errors import TablewrightError
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus

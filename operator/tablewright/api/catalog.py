@@ -6,7 +6,7 @@ from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig,
 from tablewright.api.objects import ApiModel, KubernetesResource
 
 # The keys of a credentials Secret: what AWS' own tools read from the environment.
-ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"  # noqa: S105
+ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 _FILE_IO_NAMES = {
     ACCESS_KEY: "s3.access-key-id",
     SECRET_KEY: "s3.secret-access-key",

@@ -1,18 +1,18 @@
 """A ManagedTable as the table library's declaration: the one place where the two vocabularies meet."""
 
 from pyiceberg.transforms import parse_transform
-
 from tableformat.declaration import (
     Column,
     InvalidDeclarationError,
+    InvalidTypeError,
     PartitionColumn,
     Refusal,
     RefusalKind,
     RemovedColumns,
     TableDeclaration,
-    InvalidTypeError,
     parse_type,
 )
+
 from tablewright.api import table as api
 
 TARGET_FILE_SIZE = "write.target-file-size-bytes"

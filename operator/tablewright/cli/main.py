@@ -67,7 +67,9 @@ def operator(
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="A kubeconfig file (default: the pod's own access).")] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Tables worked on at the same time.")] = 4,
-    liveness: Annotated[str | None, typer.Option(help="Where to answer probes, as http://0.0.0.0:8080/healthz.")] = None,
+    liveness: Annotated[
+        str | None, typer.Option(help="Where to answer probes, as http://0.0.0.0:8080/healthz.")
+    ] = None,
 ) -> None:
     """Run the operator in a cluster, until it is told to stop."""
     from tablewright.act.jobs import JobSettings

@@ -13,7 +13,9 @@ def status_table(tables: Sequence[ManagedTable]) -> str:
     """As `kubectl get managedtables` shows them."""
     rows = [_COLUMNS, *(_row(table) for table in tables)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def troubles(tables: Sequence[ManagedTable]) -> list[str]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pyiceberg.table.metadata import TableMetadata
-
 from tableformat.declaration import TableDeclaration
+
 from tablewright.api.run import MaintenanceRunStatus, Operation, RunResult
 from tablewright.api.table import HealthFigures, ManagedTableStatus
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tableformat.declaration import Difference, InvalidDeclarationError, difference
+
 from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition, condition, merged
 from tablewright.api.declaration import declaration_of
 from tablewright.api.run import MaintenanceRun, Operation

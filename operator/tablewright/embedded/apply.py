@@ -65,7 +65,11 @@ def apply_folder(
 
 
 def _apply_table(
-    declared: ManagedTable, state: EmbeddedState, world: "_FolderWorld", memory: HealthMemory, now: Callable[[], datetime]
+    declared: ManagedTable,
+    state: EmbeddedState,
+    world: "_FolderWorld",
+    memory: HealthMemory,
+    now: Callable[[], datetime],
 ) -> Iterator[Event]:
     table = state.with_status(declared)
     interrupted = [run for run in state.runs_of(table) if not run.status.is_finished]

@@ -37,14 +37,18 @@ def read_report(text: str) -> DriverReport | None:
     except ValidationError:
         return None
     done = report.compaction
-    result = RunResult(
-        snapshot_id=done.snapshot_id,
-        rewritten_files=done.rewritten_files,
-        added_files=done.added_files,
-        rewritten_bytes=done.rewritten_bytes,
-        added_bytes=done.added_bytes,
-        records=done.records,
-    ) if done else None
+    result = (
+        RunResult(
+            snapshot_id=done.snapshot_id,
+            rewritten_files=done.rewritten_files,
+            added_files=done.added_files,
+            rewritten_bytes=done.rewritten_bytes,
+            added_bytes=done.added_bytes,
+            records=done.records,
+        )
+        if done
+        else None
+    )
     return DriverReport(report.succeeded, report.reason, report.message, result)
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import kopf
 
-from tableformat.catalogs.configmap import TABLE_SELECTOR
+from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
 from tablewright.act.jobs import RUN_LABEL, JobSettings
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import GROUP, VERSION, KubernetesObject
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.events import EventRouter
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import Key, Reconciler
 from tablewright.runtime.store import ObjectStore
@@ -80,41 +81,23 @@ def _registry(store: ObjectStore, reconciler: Reconciler, settings: OperatorSett
                 await task
         pool.shutdown(wait=True)
 
-    def watch(kind: str, keys_of: Callable[[KubernetesObject], Sequence[Key]]) -> Callable[..., Any]:
+    router = EventRouter(store)
+
+    def watch(kind: str) -> Callable[..., Any]:
         async def on_event(event: Any, **_: Any) -> None:
             obj: KubernetesObject = dict(event["object"])
             if event["type"] == "DELETED":
                 store.remove(kind, obj)
             else:
                 store.put(kind, obj)
-            for key in keys_of(obj):
+            for key in router.keys_of(kind, obj):
                 queue.add(key)
 
         return on_event
 
-    def own(kind: str) -> Callable[[KubernetesObject], Sequence[Key]]:
-        return lambda obj: [Key(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])]
-
-    def tables_near(obj: KubernetesObject) -> Sequence[Key]:
-        """A changed catalog or pointer concerns tables of its namespace."""
-        namespace = obj["metadata"]["namespace"]
-        tables = store.list(ManagedTable.kind_name, namespace)
-        return [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
-
-    def run_and_table(obj: KubernetesObject) -> Sequence[Key]:
-        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
-        table = Key(ManagedTable.kind_name, namespace, obj["spec"]["tableRef"]["name"])
-        return [Key(MaintenanceRun.kind_name, namespace, name), table]
-
-    def run_of_job(obj: KubernetesObject) -> Sequence[Key]:
-        return [Key(MaintenanceRun.kind_name, obj["metadata"]["namespace"], obj["metadata"]["name"])]
-
-    own_kinds = (
-        (ManagedTable, own(ManagedTable.kind_name)),
-        (TableCatalog, tables_near),
-        (MaintenanceRun, run_and_table),
-    )
-    for model, keys_of in own_kinds:
-        kopf.on.event(GROUP, VERSION, model.plural, registry=registry)(watch(model.kind_name, keys_of))
-    kopf.on.event("batch", "v1", "jobs", labels={RUN_LABEL: kopf.PRESENT}, registry=registry)(watch("Job", run_of_job))
+    for model in (ManagedTable, TableCatalog, MaintenanceRun):
+        kopf.on.event(GROUP, VERSION, model.plural, registry=registry)(watch(model.kind_name))
+    kopf.on.event("batch", "v1", "jobs", labels={RUN_LABEL: kopf.PRESENT}, registry=registry)(watch("Job"))
+    pointers = {LABEL_KIND: KIND_TABLE}
+    kopf.on.event("", "v1", "configmaps", labels=pointers, registry=registry)(watch("ConfigMap"))
     return registry

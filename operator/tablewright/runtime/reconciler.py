@@ -117,7 +117,9 @@ class Reconciler:
             return {}
         values = self._cluster.read_secret(catalog.metadata.namespace, reference.name)
         if values is None:
-            message = f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
+            message = (
+                f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
+            )
             raise CatalogNotUsable("SecretNotFound", message)
         return values
 

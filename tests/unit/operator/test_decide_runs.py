@@ -8,8 +8,12 @@ from tablewright.decide.state import DriverReport, JobObservation
 from tests.unit.operator.values import NOW, run
 
 
-def job(*, active: bool = False, succeeded: bool = False, failed: bool = False, report: DriverReport | None = None) -> JobObservation:
-    return JobObservation(active=active, succeeded=succeeded, failed=failed, failure="DeadlineExceeded: x", report=report)
+def job(
+    *, active: bool = False, succeeded: bool = False, failed: bool = False, report: DriverReport | None = None
+) -> JobObservation:
+    return JobObservation(
+        active=active, succeeded=succeeded, failed=failed, failure="DeadlineExceeded: x", report=report
+    )
 
 
 def test_a_new_run_gets_its_job() -> None:

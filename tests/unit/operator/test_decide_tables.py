@@ -41,9 +41,7 @@ def test_a_second_look_at_an_unchanged_table_gives_the_same_status() -> None:
     table = managed_table(status=first.status.to_json())
     observed = present()
     later = decide_table(table.model_copy(update={"status": _with_uuid_of(first, observed)}), observed, [], NOW)
-    again = decide_table(
-        table.model_copy(update={"status": later.status}), observed, [], NOW + timedelta(hours=1)
-    )
+    again = decide_table(table.model_copy(update={"status": later.status}), observed, [], NOW + timedelta(hours=1))
     assert again.status == later.status
 
 
