@@ -1,0 +1,47 @@
+"""A declared table against the one that is there: the difference, the refusals, and one commit.
+
+The way through: text becomes types (`grammar`), types and names become a checked `TableDeclaration` (`columns`,
+`table`), `difference` compares it with a table's metadata, `render` shows the outcome to people, and
+`apply_declaration` carries it out through a catalog. Nothing here knows Kubernetes.
+"""
+
+from tableformat.declaration.apply import Applied, Drift, TableContendedError, apply_declaration
+from tableformat.declaration.changes import Change
+from tableformat.declaration.columns import Column, NestedAttributes
+from tableformat.declaration.difference import Difference, difference
+from tableformat.declaration.grammar import InvalidTypeError, parse_partition_transform, parse_type, type_text
+from tableformat.declaration.locations import TableLocation, table_locations
+from tableformat.declaration.refusals import InvalidDeclarationError, Refusal, RefusalKind
+from tableformat.declaration.table import (
+    ManagementMode,
+    PartitionColumn,
+    RemovedColumns,
+    SortColumn,
+    TableDeclaration,
+)
+
+__all__ = [
+    "Applied",
+    "Change",
+    "Column",
+    "Difference",
+    "Drift",
+    "InvalidDeclarationError",
+    "InvalidTypeError",
+    "ManagementMode",
+    "NestedAttributes",
+    "PartitionColumn",
+    "Refusal",
+    "RefusalKind",
+    "RemovedColumns",
+    "SortColumn",
+    "TableContendedError",
+    "TableDeclaration",
+    "TableLocation",
+    "apply_declaration",
+    "difference",
+    "parse_partition_transform",
+    "parse_type",
+    "table_locations",
+    "type_text",
+]

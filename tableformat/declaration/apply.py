@@ -1,0 +1,211 @@
+"""Bringing a table to what is declared: created, altered in one commit, or left exactly as it is, with the reasons.
+
+Safe to repeat at any time and from several places at once: everything is computed from the table as it is found, a
+commit carries the requirements of the state that it was computed for, and a lost race begins anew. A table that is
+already as declared is not touched. A table that this declaration has never known (no uuid is recorded for it) is not
+altered before its uuid was recorded, and one that has another uuid than recorded is never altered.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.table import Table, TableProperties
+
+from tableformat.declaration.changes import Change
+from tableformat.declaration.difference import Difference, difference, new_table
+from tableformat.declaration.locations import TableLocation, first_overlap, places_of, table_locations
+from tableformat.declaration.refusals import Refusal, RefusalKind
+from tableformat.declaration.table import ManagementMode, TableDeclaration
+from tableformat.errors import TransientError
+
+ATTEMPTS = 10
+"""How often a lost race is begun anew. Writers of rows do not conflict with us; only others who alter the table do."""
+
+
+class TableContendedError(TransientError):
+    """Others kept altering the table while the declaration was applied."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One field of the declaration that the table does not follow though it did, or that it is not ours to change."""
+
+    field: str
+    declared: str | None
+    found: str | None
+    repaired: bool
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was done. `pending` is what will be changed once the caller has recorded the table's uuid and comes back."""
+
+    table: Table | None
+    created: bool = False
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    drift: tuple[Drift, ...] = ()
+    pending: tuple[Change, ...] = ()
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether the table is now as declared."""
+        return not self.refusals and not self.pending and all(drift.repaired for drift in self.drift)
+
+
+def apply_declaration(
+    catalog: Catalog,
+    declaration: TableDeclaration,
+    *,
+    mode: ManagementMode,
+    known_uuid: UUID | None,
+    previously_declared_properties: frozenset[str] = frozenset(),
+    declaration_in_force: bool = False,
+    other_locations: Callable[[Catalog], Iterable[TableLocation]] = table_locations,
+    pause: Callable[[float], None] = time.sleep,
+) -> Applied:
+    """Makes the table as declared, as far as the mode allows and nothing is lost.
+
+    `known_uuid` is what was recorded when the table was created or first seen; None if nothing was. With
+    `declaration_in_force` the caller knows that this very declaration was applied before, so that whatever differs
+    now was altered by somebody else. `other_locations` may answer from what the caller knows already.
+    """
+    lost: Exception | None = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            pause(min(2.0, 0.02 * 2**attempt))
+        try:
+            table = catalog.load_table(declaration.identifier)
+        except NoSuchTableError:
+            table = None
+        try:
+            if table is None:
+                return _create(catalog, declaration, mode, known_uuid, other_locations)
+            found = difference(
+                declaration, table.metadata, previously_declared_properties=previously_declared_properties
+            )
+            return _bring_to(catalog, table, found, mode, known_uuid, declaration_in_force)
+        except (TableAlreadyExistsError, CommitFailedException, CommitStateUnknownException) as error:
+            lost = error  # whatever came of it, the table itself says so: it is loaded and compared anew
+    message = f"table {declaration.name} was altered by others {ATTEMPTS} times in a row; it is tried again later"
+    raise TableContendedError(message) from lost
+
+
+def _create(
+    catalog: Catalog,
+    declaration: TableDeclaration,
+    mode: ManagementMode,
+    known_uuid: UUID | None,
+    other_locations: Callable[[Catalog], Iterable[TableLocation]],
+) -> Applied:
+    if known_uuid is not None:
+        reason = f"the table {known_uuid} was dropped by somebody else, or moved to another name"
+        remedy = "Restore it, or forget the recorded uuid to let a new and empty table be created"
+        return Applied(None, refusals=(Refusal(RefusalKind.TABLE_MISSING, "identifier", reason, remedy),))
+    if mode != ManagementMode.FULL:
+        reason = f"there is no such table, and with managementPolicy: {mode} it is not created"
+        remedy = "Create it with the engine that owns it, correct the identifier, or declare managementPolicy: Full"
+        return Applied(None, refusals=(Refusal(RefusalKind.TABLE_MISSING, "identifier", reason, remedy),))
+    plan = difference(declaration, None)
+    if plan.refusals:
+        return Applied(None, refusals=plan.refusals)
+    catalog.create_namespace_if_not_exists(declaration.identifier[:-1])
+    location = _location(catalog, declaration)
+    taken = _overlap(catalog, declaration, location, other_locations)
+    if taken is not None:
+        return Applied(None, refusals=(taken,))
+    parts = new_table(declaration)
+    table = catalog.create_table(
+        declaration.identifier,
+        schema=parts.schema,
+        location=location,
+        partition_spec=parts.spec,
+        sort_order=parts.sort_order,
+        properties={**parts.properties, TableProperties.FORMAT_VERSION: str(parts.format_version)},
+    )
+    return Applied(table, created=True, changes=plan.changes)
+
+
+def _location(catalog: Catalog, declaration: TableDeclaration) -> str | None:
+    """The new table's location; None where only the catalog's server knows it."""
+    if declaration.location is not None:
+        return declaration.location.rstrip("/")
+    if isinstance(catalog, MetastoreCatalog):
+        *namespace, name = declaration.identifier
+        # PyIceberg asks the same of itself when it creates a table; here it is needed before, to compare it.
+        return catalog._resolve_table_location(None, Catalog.namespace_to_string(tuple(namespace)), name)
+    return None
+
+
+def _overlap(
+    catalog: Catalog,
+    declaration: TableDeclaration,
+    location: str | None,
+    other_locations: Callable[[Catalog], Iterable[TableLocation]],
+) -> Refusal | None:
+    if location is None:
+        return None
+    others = (other for other in other_locations(catalog) if other.identifier != declaration.identifier)
+    taken = first_overlap(places_of(location, dict(declaration.properties)), others)
+    if taken is None:
+        return None
+    return Refusal(
+        RefusalKind.LOCATION_OVERLAP,
+        "location",
+        f"{location} overlaps {taken.location}, which belongs to the table {'.'.join(taken.identifier)}",
+        "Declare a location of the table's own: maintenance of one table would delete the other's files",
+        declared=location,
+        found=taken.location,
+    )
+
+
+def _bring_to(
+    catalog: Catalog,
+    table: Table,
+    found: Difference,
+    mode: ManagementMode,
+    known_uuid: UUID | None,
+    declaration_in_force: bool,
+) -> Applied:
+    uuid = table.metadata.table_uuid
+    if known_uuid is not None and uuid != known_uuid:
+        refusal = Refusal(
+            RefusalKind.TABLE_REPLACED,
+            "identifier",
+            "somebody dropped the table and created another under its name, which is not silently taken for it",
+            "Restore the table, or forget the recorded uuid to adopt the one that is there",
+            declared=str(known_uuid),
+            found=str(uuid),
+        )
+        return Applied(table, refusals=(refusal,))
+    if mode != ManagementMode.FULL:
+        return Applied(table, drift=_drift(found, repaired=False))
+    drifted = declaration_in_force and known_uuid is not None
+    if found.refusals:
+        return Applied(table, refusals=found.refusals, drift=_drift(found, repaired=False) if drifted else ())
+    if not found.updates:
+        return Applied(table)
+    if known_uuid is None:
+        return Applied(table, pending=found.changes)
+    catalog.commit_table(table, found.requirements, found.updates)
+    altered = catalog.load_table(table.name())
+    return Applied(altered, changes=found.changes, drift=_drift(found, repaired=True) if drifted else ())
+
+
+def _drift(found: Difference, *, repaired: bool) -> tuple[Drift, ...]:
+    changes = tuple(Drift(change.field, change.after, change.before, repaired) for change in found.changes)
+    refused = tuple(
+        Drift(refusal.field, refusal.declared, refusal.found, repaired=False)
+        for refusal in found.refusals
+        if all(refusal.field != change.field for change in found.changes)
+    )
+    return changes + refused
