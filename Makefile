@@ -26,6 +26,11 @@ $(SYNCED): pyproject.toml uv.lock
 setup: $(SYNCED) ## Install the locked dependencies, and build or fetch the servers that tests use
 	@$(BIN)/python -m tests.servers.binaries test
 
+.PHONY: demo
+demo: $(SYNCED) ## Declare tables, write small files, and watch them being compacted, without a cluster
+	@$(BIN)/python -m tests.servers.binaries demo
+	@$(BIN)/python examples/demo.py
+
 .PHONY: test
 test: setup ## Run the default test suite
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest $(PYTEST) tests/unit tests/integration

@@ -24,7 +24,9 @@ def main(command: list[str]) -> int:
     mark = uuid.uuid4().hex
     system_temp = Path(tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
-    before_temp, before_checkout = _names(system_temp), _checkout_state()
+    # Elsewhere other programs use the shared folder too, and what they put there is none of this run's business.
+    watched = _names(system_temp) if os.environ.get("CI") else None
+    before = _checkout_state()
     process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: process.send_signal(received))
@@ -32,8 +34,9 @@ def main(command: list[str]) -> int:
 
     problems = [f"process {pid}: {line}" for pid, line in _processes_left(mark)]
     problems += [f"file {scratch / name}" for name in sorted(_names(scratch)) if not name.startswith("pytest-of-")]
-    problems += [f"file {system_temp / name}" for name in sorted(_names(system_temp) - before_temp - {scratch.name})]
-    problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - before_checkout)]
+    if watched is not None:
+        problems += [f"file {system_temp / name}" for name in sorted(_names(system_temp) - watched - {scratch.name})]
+    problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - before)]
     shutil.rmtree(scratch, ignore_errors=True)
     for problem in problems:
         print(f"left behind: {problem}", file=sys.stderr)

@@ -161,6 +161,7 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         kube_controller_manager,
         kubectl,
     ],
+    "demo": [toolchain.java],
     "interop": [toolchain.java, versitygw, dynamodb_local, iceberg_spark_runtime, iceberg_aws_bundle],
 }
 

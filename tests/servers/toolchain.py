@@ -66,7 +66,7 @@ def run(command: list[str], *, what: str, cwd: Path | None = None, env: dict[str
         command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if result.returncode:
-        sys.stderr.write(result.stdout[-4000:])
+        sys.stderr.write("\n".join(result.stdout.splitlines()[-20:]) + "\n")
         raise SetupError(f"could not make {what}: `{' '.join(command[:4])} …` failed (is the network there?)")
 
 

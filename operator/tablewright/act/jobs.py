@@ -101,7 +101,7 @@ def _pod(run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog, settin
                     "readOnlyRootFilesystem": True,
                     "capabilities": {"drop": ["ALL"]},
                 },
-                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - an emptyDir of the pod's own
             }
         ],
         "volumes": [{"name": "tmp", "emptyDir": {}}],

@@ -10,19 +10,26 @@ from typing import Protocol
 from uuid import UUID
 
 from pyiceberg.catalog import Catalog
-from tableformat.declaration import ManagementMode, apply_declaration
 
-from tableformat.errors import TablewrightError
+from tableformat.declaration import Applied, ManagementMode, apply_declaration
+from tableformat.errors import TablewrightError, TransientError
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
-from tablewright.decide.state import ApplyDeclaration, CatalogUnusable, StartRun, TableDecision
+from tablewright.decide.state import (
+    ApplyDeclaration,
+    CatalogUnusable,
+    CreationRefused,
+    StartRun,
+    TableAbsent,
+    TableDecision,
+)
 from tablewright.decide.tables import decide_table
 from tablewright.observe.tables import HealthMemory, observe_table
 
 MOST_ROUNDS = 4  # absent, created, as declared; one more for a race with another writer
 
 
-class CatalogNotUsable(TablewrightError):
+class CatalogNotUsableError(TablewrightError):
     """The table's catalog is not declared, or its credentials are missing; `reason` is for the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -34,7 +41,7 @@ class World(Protocol):
     """What a pass needs from where it runs."""
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
-        """The table's catalog; raises `CatalogNotUsable`."""
+        """The table's catalog; raises `CatalogNotUsableError`."""
         ...
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]: ...
@@ -56,10 +63,14 @@ class PassOutcome:
 def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> PassOutcome:
     try:
         catalog = world.open_catalog(table)
-    except CatalogNotUsable as error:
+    except CatalogNotUsableError as error:
         decision = decide_table(table, CatalogUnusable(error.reason, str(error)), world.runs_of(table), now)
     else:
-        decision = _converge(table, catalog, world, memory, now)
+        try:
+            decision = _converge(table, catalog, world, memory, now)
+        except TransientError as error:
+            unusable = CatalogUnusable("TryingAgain", str(error))
+            decision = decide_table(table, unusable, world.runs_of(table), now)
     if decision.start is not None:
         world.start_run(table, decision.start)
     if decision.status != table.status:
@@ -75,13 +86,15 @@ def _converge(
         decision = decide_table(table, observed, world.runs_of(table), now)
         if decision.apply is None:
             return decision
-        _apply(table, catalog, decision.apply)
+        refusals = _apply(table, catalog, decision.apply).refusals
+        if refusals and isinstance(observed, TableAbsent):
+            return decide_table(table, CreationRefused(refusals), world.runs_of(table), now)
     return decision
 
 
-def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration) -> None:
+def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration) -> Applied:
     identity = table.status.identity
-    apply_declaration(
+    return apply_declaration(
         catalog,
         action.declaration,
         mode=ManagementMode.FULL,

@@ -1,6 +1,8 @@
 """A ManagedTable as the table library's declaration: the one place where the two vocabularies meet."""
 
-from pyiceberg.transforms import parse_transform
+from collections.abc import Callable
+from typing import TypeVar
+
 from tableformat.declaration import (
     Column,
     InvalidDeclarationError,
@@ -10,47 +12,54 @@ from tableformat.declaration import (
     RefusalKind,
     RemovedColumns,
     TableDeclaration,
+    parse_partition_transform,
     parse_type,
 )
-
-from tablewright.api import table as api
+from tablewright.api.table import ManagedTable
 
 TARGET_FILE_SIZE = "write.target-file-size-bytes"
 
+Parsed = TypeVar("Parsed")
 
-def declaration_of(table: api.ManagedTable) -> TableDeclaration:
+
+def declaration_of(table: ManagedTable) -> TableDeclaration:
     """Raises `InvalidDeclarationError` with every problem that can be seen without the table itself."""
-    spec = table.spec
+    spec, problems = table.spec, list[Refusal]()
+
+    def read(where: str, parse: Callable[[str], Parsed], text: str, otherwise: str) -> Parsed:
+        try:
+            return parse(text)
+        except InvalidTypeError as error:
+            problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, str(error), "Correct it"))
+            return parse(otherwise)
+
+    columns = tuple(
+        Column(
+            name=column.name,
+            type=read(f"schema.columns[{column.name}].type", parse_type, column.type, "string"),
+            required=column.required,
+            doc=column.doc,
+            previous_names=column.previous_names,
+        )
+        for column in spec.table_schema.columns
+    )
+    partitioning = tuple(
+        PartitionColumn(
+            field.column,
+            read(f"partitioning[{field.column}].transform", parse_partition_transform, field.transform, "identity"),
+            field.name,
+        )
+        for field in spec.partitioning
+    )
+    if problems:
+        raise InvalidDeclarationError(problems)
     return TableDeclaration(
         identifier=table.identifier,
-        columns=_columns(spec.table_schema.columns),
+        columns=columns,
         identifier_columns=spec.table_schema.identifier_columns,
         removed_columns=RemovedColumns(spec.table_schema.removed_columns),
-        partitioning=tuple(
-            PartitionColumn(field.column, parse_transform(field.transform), field.name) for field in spec.partitioning
-        ),
+        partitioning=partitioning,
         format_version=spec.format_version,
         # A property that is declared in its own words wins over the field that stands for it.
         properties={TARGET_FILE_SIZE: str(spec.layout.target_file_size), **spec.properties},
     )
-
-
-def _columns(declared: tuple[api.Column, ...]) -> tuple[Column, ...]:
-    columns, problems = [], []
-    for column in declared:
-        try:
-            columns.append(
-                Column(
-                    name=column.name,
-                    type=parse_type(column.type),
-                    required=column.required,
-                    doc=column.doc,
-                    previous_names=column.previous_names,
-                )
-            )
-        except InvalidTypeError as error:
-            where = f"schema.columns[{column.name}].type"
-            problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, str(error), "Use one of Iceberg's types"))
-    if problems:
-        raise InvalidDeclarationError(problems)
-    return tuple(columns)

@@ -20,7 +20,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KubernetesObject = dict[str, Any]
 
 
-class InvalidObject(PermanentError):
+class InvalidObjectError(PermanentError):
     """An object that cannot be understood; the message names each field and what is wrong with it."""
 
 
@@ -65,14 +65,14 @@ Resource = TypeVar("Resource", bound=KubernetesResource)
 
 
 def parse(kind: type[Resource], obj: KubernetesObject) -> Resource:
-    """The object as a value, or an `InvalidObject` that names every bad field."""
+    """The object as a value, or an `InvalidObjectError` that names every bad field."""
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     try:
         return kind.model_validate(body)
     except ValidationError as error:
         name = (obj.get("metadata") or {}).get("name", "(no name)")
         problems = "; ".join(f"{_path(problem['loc'])}: {problem['msg']}" for problem in error.errors())
-        raise InvalidObject(f"{kind.kind_name} {name}: {problems}") from None
+        raise InvalidObjectError(f"{kind.kind_name} {name}: {problems}") from None
 
 
 def owner_reference(owner: KubernetesResource) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class ManagedTableSpec(ApiModel):
     table_schema: TableSchema = Field(alias="schema")
     partitioning: tuple[PartitionField, ...] = ()
     layout: Layout = Layout()
-    properties: dict[str, str] = {}
+    properties: dict[str, str] = Field(default_factory=dict)
     compaction: Compaction = Compaction()
     suspend: bool = False
 

@@ -9,7 +9,7 @@ import typer
 
 from tablewright.cli.rendering import describe_event, status_table, troubles
 from tablewright.embedded.apply import TableDone, apply_folder
-from tablewright.embedded.folder import InvalidFolder, read_folder
+from tablewright.embedded.folder import InvalidFolderError, read_folder
 from tablewright.embedded.state import EmbeddedState
 
 FINE, NOT_AS_DECLARED, BAD_INPUT = 0, 1, 2
@@ -41,7 +41,7 @@ def apply(
     """
     try:
         declarations = read_folder(path)
-    except InvalidFolder as error:
+    except InvalidFolderError as error:
         for problem in error.problems:
             typer.echo(f"error: {problem}", err=True)
         raise typer.Exit(BAD_INPUT) from None

@@ -72,7 +72,7 @@ def in_order(runs: Sequence[MaintenanceRun], operation: Operation) -> list[Maint
 
 
 def backoff(failures: int) -> timedelta:
-    return min(FIRST_BACKOFF * 2 ** min(failures - 1, 10), LONGEST_BACKOFF)
+    return min(FIRST_BACKOFF * (1 << min(failures - 1, 10)), LONGEST_BACKOFF)
 
 
 def _last_completion(runs: Sequence[MaintenanceRun]) -> datetime:

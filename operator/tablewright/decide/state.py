@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pyiceberg.table.metadata import TableMetadata
-from tableformat.declaration import TableDeclaration
 
+from tableformat.declaration import Refusal, TableDeclaration
 from tablewright.api.run import MaintenanceRunStatus, Operation, RunResult
 from tablewright.api.table import HealthFigures, ManagedTableStatus
 
@@ -24,6 +24,13 @@ class TableAbsent:
 
 
 @dataclass(frozen=True)
+class CreationRefused:
+    """There is no such table, and it cannot be created as declared."""
+
+    refusals: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True)
 class TableUnreadable:
     """The catalog has the table, but its metadata cannot be used as it is."""
 
@@ -37,7 +44,7 @@ class TablePresent:
     health: HealthFigures
 
 
-TableObservation = CatalogUnusable | TableAbsent | TableUnreadable | TablePresent
+TableObservation = CatalogUnusable | TableAbsent | CreationRefused | TableUnreadable | TablePresent
 
 
 @dataclass(frozen=True)

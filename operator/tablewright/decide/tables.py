@@ -1,10 +1,9 @@
 """The whole decision about one table: what to do next, and what its status says."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tableformat.declaration import Difference, InvalidDeclarationError, difference
-
+from tableformat.declaration import Difference, InvalidDeclarationError, TableDeclaration, difference
 from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition, condition, merged
 from tablewright.api.declaration import declaration_of
 from tablewright.api.run import MaintenanceRun, Operation
@@ -13,6 +12,7 @@ from tablewright.decide.compaction import CompactionDecision, consecutive_failur
 from tablewright.decide.state import (
     ApplyDeclaration,
     CatalogUnusable,
+    CreationRefused,
     TableAbsent,
     TableDecision,
     TableObservation,
@@ -20,13 +20,15 @@ from tablewright.decide.state import (
     TableUnreadable,
 )
 
+UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server is back, or a Secret is there
+
 
 def decide_table(
     table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime
 ) -> TableDecision:
     if isinstance(observed, CatalogUnusable):
         ready = condition(READY, None if table.status.identity else False, observed.reason, observed.message)
-        return TableDecision(_status(table, [ready], runs, now))
+        return TableDecision(_status(table, [ready], runs, now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
     try:
         declaration = declaration_of(table)
     except InvalidDeclarationError as error:
@@ -34,6 +36,10 @@ def decide_table(
     if isinstance(observed, TableUnreadable):
         ready = condition(READY, False, "Unreadable", observed.message)
         return TableDecision(_status(table, [ready], runs, now))
+    if isinstance(observed, CreationRefused):
+        reasons = "; ".join(str(refusal) for refusal in observed.refusals)
+        refused = [condition(kind, False, "Refused", reasons) for kind in (READY, IN_SYNC)]
+        return TableDecision(_status(table, refused, runs, now))
     known = table.status.identity
     if isinstance(observed, TableAbsent):
         if known is not None:
@@ -45,16 +51,17 @@ def decide_table(
         return TableDecision(_status(table, conditions, runs, now), apply=ApplyDeclaration(declaration))
     if known is not None and known.uuid != str(observed.metadata.table_uuid):
         return TableDecision(_status(table, _replaced(known, observed), runs, now))
-    return _decide_present(table, observed, difference(declaration, observed.metadata), runs, now)
+    return _decide_present(table, observed, declaration, runs, now)
 
 
 def _decide_present(
     table: ManagedTable,
     observed: TablePresent,
-    changes: Difference,
+    declaration: TableDeclaration,
     runs: Sequence[MaintenanceRun],
     now: datetime,
 ) -> TableDecision:
+    changes = difference(declaration, observed.metadata)
     compaction = decide_compaction(table, observed.health, observed.metadata.current_snapshot_id, runs, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
@@ -62,12 +69,12 @@ def _decide_present(
         _healthy(table, observed.health, compaction),
         _maintained(runs),
     ]
-    return TableDecision(
-        _status(table, conditions, runs, now, observed),
-        apply=None if changes.refusals or not changes.changes else ApplyDeclaration(declaration_of(table)),
-        start=compaction.start,
-        look_again_at=compaction.wait_until,
-    )
+    status = _status(table, conditions, runs, now, observed)
+    if changes.changes and not changes.refusals:
+        if table.status.identity is None:  # it was there before us: record which table it is, then change it
+            return TableDecision(status, look_again_at=now)
+        return TableDecision(status, apply=ApplyDeclaration(declaration))
+    return TableDecision(status, start=compaction.start, look_again_at=compaction.wait_until)
 
 
 def _missing(known: TableIdentity) -> Condition:

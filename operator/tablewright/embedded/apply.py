@@ -17,7 +17,7 @@ from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import open_catalog
 from tablewright.act.jobs import maintenance_job
-from tablewright.act.passes import CatalogNotUsable, reconcile_table
+from tablewright.act.passes import CatalogNotUsableError, reconcile_table
 from tablewright.api.catalog import SqlStore, TableCatalog, TableCatalogSpec
 from tablewright.api.objects import Metadata
 from tablewright.api.run import MaintenanceRun, Phase
@@ -29,7 +29,7 @@ from tablewright.embedded.state import EmbeddedState
 from tablewright.observe.jobs import read_report
 from tablewright.observe.tables import HealthMemory
 
-MOST_RUNS_A_TABLE = 10  # in one call; a table that wants more is not converging
+MOST_PASSES = 10  # in one call; a table that wants more is not converging
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,13 @@ def _apply_table(
     interrupted = [run for run in state.runs_of(table) if not run.status.is_finished]
     for run in interrupted:
         yield from world.carry_out(table, run)
-    for _ in range(MOST_RUNS_A_TABLE):
+    for _ in range(MOST_PASSES):
         table = state.with_status(declared)
         outcome = reconcile_table(table, world, memory, now())
-        if outcome.started is None:
+        if outcome.started is not None:
+            yield from world.carry_out(table, world.run_named(table, outcome.started.name))
+        elif outcome.look_again_at is None or outcome.look_again_at > now():
             break
-        yield from world.carry_out(table, world.run_named(table, outcome.started.name))
     yield TableDone(state.with_status(declared))
 
 
@@ -105,7 +106,7 @@ class _FolderWorld:
             return self._catalogs[key]
         if self._catalogs:
             message = f"spec.catalogRef: there is no TableCatalog {key[1]} in namespace {key[0]}: declare it"
-            raise CatalogNotUsable("CatalogNotFound", message)
+            raise CatalogNotUsableError("CatalogNotFound", message)
         return _embedded_catalog(*key, self._state.folder)
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:

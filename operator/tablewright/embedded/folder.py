@@ -8,11 +8,11 @@ import yaml
 
 from tableformat.errors import PermanentError
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import API_VERSION, InvalidObject, KubernetesObject, parse
+from tablewright.api.objects import API_VERSION, InvalidObjectError, KubernetesObject, parse
 from tablewright.api.table import ManagedTable
 
 
-class InvalidFolder(PermanentError):
+class InvalidFolderError(PermanentError):
     """Some of the declarations cannot be used; `problems` has a line for each. Nothing was changed."""
 
     def __init__(self, problems: list[str]) -> None:
@@ -28,7 +28,7 @@ class Declarations:
 
 def read_folder(path: Path) -> Declarations:
     if not path.exists():
-        raise InvalidFolder([f"{path}: there is no such file or folder"])
+        raise InvalidFolderError([f"{path}: there is no such file or folder"])
     files = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
     problems: list[str] = []
     catalogs: dict[tuple[str, str], TableCatalog] = {}
@@ -37,12 +37,12 @@ def read_folder(path: Path) -> Declarations:
         for place, obj in _documents(file, problems):
             try:
                 _add(obj, place, catalogs, tables, problems)
-            except InvalidObject as error:
+            except InvalidObjectError as error:
                 problems.append(f"{place}: {error}")
     if not files:
         problems.append(f"{path}: there is no .yaml or .yml file in it")
     if problems:
-        raise InvalidFolder(problems)
+        raise InvalidFolderError(problems)
     return Declarations(tuple(catalogs.values()), tuple(tables.values()))
 
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from tableformat.catalogs.naming import KIND_TABLE, object_name
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import InvalidObject, KubernetesObject, parse
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.reconciler import Key
@@ -39,7 +39,7 @@ class EventRouter:
         """In which ConfigMap the table's pointer would be; its name is a function of the table's."""
         try:
             table = parse(ManagedTable, obj)
-        except InvalidObject:
+        except InvalidObjectError:
             return  # its pass says so
         pointer = object_name(table.spec.catalog_ref.name, KIND_TABLE, table.identifier)
         with self._lock:

@@ -14,11 +14,11 @@ from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import open_catalog
 from tablewright.act.jobs import JobSettings, build_job
-from tablewright.act.passes import CatalogNotUsable, reconcile_table
+from tablewright.act.passes import CatalogNotUsableError, reconcile_table
 from tablewright.act.runs import build_run
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.conditions import IN_SYNC, condition, merged
-from tablewright.api.objects import InvalidObject, KubernetesObject, parse
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.runs import decide_run
@@ -76,7 +76,7 @@ class Reconciler:
         now = self._clock()
         try:
             table = parse(ManagedTable, obj)
-        except InvalidObject as error:
+        except InvalidObjectError as error:
             self._report_invalid(obj, str(error), now)
             return None
         outcome = reconcile_table(table, self, self._memory, now)
@@ -89,7 +89,7 @@ class Reconciler:
         obj = self._store.get(TableCatalog.kind_name, namespace, name)
         if obj is None:
             message = f"spec.catalogRef: there is no TableCatalog {name} in namespace {namespace}: create it"
-            raise CatalogNotUsable("CatalogNotFound", message)
+            raise CatalogNotUsableError("CatalogNotFound", message)
         catalog = parse(TableCatalog, obj)
         config = catalog.config(self._credentials(catalog), kubeconfig=self._kubeconfig)
         fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
@@ -120,7 +120,7 @@ class Reconciler:
             message = (
                 f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
             )
-            raise CatalogNotUsable("SecretNotFound", message)
+            raise CatalogNotUsableError("SecretNotFound", message)
         return values
 
     def _report_invalid(self, obj: KubernetesObject, message: str, now: datetime) -> None:

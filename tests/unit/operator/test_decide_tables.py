@@ -1,12 +1,21 @@
 """What is decided about a table."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from tableformat.declaration import Refusal, RefusalKind
 from tablewright.api.table import ManagedTable
 from tablewright.decide.compaction import LONGEST_BACKOFF, backoff
-from tablewright.decide.state import CatalogUnusable, TableAbsent, TableDecision, TableUnreadable
+from tablewright.decide.state import (
+    CatalogUnusable,
+    CreationRefused,
+    TableAbsent,
+    TableDecision,
+    TablePresent,
+    TableUnreadable,
+)
 from tablewright.decide.tables import decide_table
 from tests.unit.operator.values import NOW, managed_table, present, run
 
@@ -36,24 +45,39 @@ def test_a_table_as_declared_needs_nothing() -> None:
     assert decision.status.identity is not None
 
 
+def known(observed: TablePresent, **spec: Any) -> ManagedTable:
+    """The declared table, once its identity is in its status."""
+    status = decide_table(managed_table(), observed, [], NOW).status
+    return managed_table(**spec).model_copy(update={"status": status})
+
+
 def test_a_second_look_at_an_unchanged_table_gives_the_same_status() -> None:
-    first = decide_table(managed_table(), present(), [], NOW)
-    table = managed_table(status=first.status.to_json())
     observed = present()
-    later = decide_table(table.model_copy(update={"status": _with_uuid_of(first, observed)}), observed, [], NOW)
-    again = decide_table(table.model_copy(update={"status": later.status}), observed, [], NOW + timedelta(hours=1))
-    assert again.status == later.status
-
-
-def _with_uuid_of(decision: TableDecision, observed: object) -> object:
-    return decide_table(managed_table(), observed, [], NOW).status  # type: ignore[arg-type]
+    table = known(observed)
+    assert decide_table(table, observed, [], NOW + timedelta(hours=1)).status == table.status
 
 
 def test_a_new_column_is_applied() -> None:
     columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
-    decision = decide_table(managed_table(schema={"columns": columns}), present(), [], NOW)
+    observed = present()
+    decision = decide_table(known(observed, schema={"columns": columns}), observed, [], NOW)
     assert decision.apply is not None
     assert conditions(decision)["InSync"] == "False/Evolving"
+
+
+def test_a_table_that_was_there_before_is_recorded_before_it_is_changed() -> None:
+    columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
+    decision = decide_table(managed_table(schema={"columns": columns}), present(), [], NOW)
+    assert decision.apply is None
+    assert decision.status.identity is not None
+    assert decision.look_again_at == NOW
+
+
+def test_a_creation_that_is_refused_says_why() -> None:
+    refusal = Refusal(RefusalKind.LOCATION_OVERLAP, "location", "it is inside another table's", "Choose another")
+    decision = decide_table(managed_table(), CreationRefused((refusal,)), [], NOW)
+    assert decision.apply is None
+    assert conditions(decision) == {"Ready": "False/Refused", "InSync": "False/Refused"}
 
 
 def test_a_change_that_would_lose_data_is_refused_and_the_table_stays_ready() -> None:
@@ -75,11 +99,11 @@ def test_a_type_that_does_not_exist_is_named() -> None:
 
 
 def test_an_unreachable_catalog_keeps_what_is_known() -> None:
-    known = decide_table(managed_table(), present(), [], NOW).status
-    table = managed_table().model_copy(update={"status": known})
+    table = known(present())
     decision = decide_table(table, CatalogUnusable("CatalogUnreachable", "no answer"), [], NOW)
     assert (decision.apply, decision.start) == (None, None)
-    assert decision.status.identity == known.identity
+    assert decision.look_again_at is not None
+    assert decision.status.identity == table.status.identity
     assert conditions(decision) == {"Ready": "Unknown/CatalogUnreachable"}
 
 
@@ -90,17 +114,16 @@ def test_unreadable_metadata_is_left_alone() -> None:
 
 
 def test_a_table_that_someone_re_created_is_not_taken_over() -> None:
-    known = decide_table(managed_table(), present(), [], NOW).status
-    table = managed_table(schema={"columns": [{"name": "id", "type": "long"}, {"name": "new", "type": "long"}]})
-    decision = decide_table(table.model_copy(update={"status": known}), present(small_files=50), [], NOW)
+    columns = [{"name": "id", "type": "long"}, {"name": "new", "type": "long"}]
+    table = known(present(), schema={"columns": columns})
+    decision = decide_table(table, present(small_files=50), [], NOW)
     assert (decision.apply, decision.start) == (None, None)
     assert conditions(decision)["InSync"] == "False/TableReplaced"
-    assert decision.status.identity == known.identity
+    assert decision.status.identity == table.status.identity
 
 
 def test_a_table_that_someone_dropped_is_not_silently_created_again() -> None:
-    known = decide_table(managed_table(), present(), [], NOW).status
-    decision = decide_table(managed_table().model_copy(update={"status": known}), TableAbsent(), [], NOW)
+    decision = decide_table(known(present()), TableAbsent(), [], NOW)
     assert decision.apply is None
     assert conditions(decision)["Ready"] == "False/TableMissing"
 

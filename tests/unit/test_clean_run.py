@@ -1,0 +1,46 @@
+"""The wrapper of the suites notices what a run leaves behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def clean_run(script: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(ROOT / "tools/clean_run.py"), sys.executable, "-c", script]
+    own = {name: value for name, value in os.environ.items() if name != "CI"}
+    return subprocess.run(command, cwd=ROOT, env={**own, **environment}, capture_output=True, text=True)
+
+
+def test_a_run_that_cleans_up_passes() -> None:
+    assert clean_run("import tempfile; tempfile.TemporaryDirectory().cleanup()").returncode == 0
+
+
+def test_the_commands_own_failure_is_kept() -> None:
+    assert clean_run("raise SystemExit(3)").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("import tempfile; tempfile.mkstemp(prefix='forgotten-')", "forgotten-"),
+        ("import subprocess; subprocess.Popen(['sleep', '77'], start_new_session=True)", "sleep 77"),
+    ],
+    ids=["file", "process"],
+)
+def test_what_is_left_behind_fails_the_run(script: str, complaint: str) -> None:
+    result = clean_run(script)
+    assert result.returncode == 1
+    assert "left behind" in result.stderr
+    assert complaint in result.stderr
+
+
+def test_in_ci_the_shared_folder_for_temporary_files_is_watched_too(tmp_path: Path) -> None:
+    script = f"open({str(tmp_path / 'stray')!r}, 'w').close()"
+    result = clean_run(script, CI="true", TMPDIR=str(tmp_path))
+    assert result.returncode == 1
+    assert "stray" in result.stderr
