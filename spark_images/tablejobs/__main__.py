@@ -67,7 +67,7 @@ def _carry_out(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tu
     if result.snapshot_id is None:
         message = "nothing to compact"
     else:
-        message = f"rewrote {result.rewritten_files} files into {result.added_files}"
+        message = f"rewrote {result.files_rewritten} files into {result.files_added}"
     return JobReport(succeeded=True, reason="Completed", message=message, compaction=result), SUCCEEDED
 
 

@@ -40,7 +40,7 @@ class Reporter:
             self._run_id,
             progress.tasks_done,
             progress.tasks,
-            progress.bytes_done,
+            progress.bytes_rewritten,
             progress.bytes,
         )
         if self._status is not None:
@@ -76,7 +76,7 @@ class _StatusWriter:
                     "tasks": progress.tasks,
                     "tasksDone": progress.tasks_done,
                     "bytes": progress.bytes,
-                    "bytesDone": progress.bytes_done,
+                    "bytesDone": progress.bytes_rewritten,
                 }
             },
         }

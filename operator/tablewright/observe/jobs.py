@@ -40,11 +40,11 @@ def read_report(text: str) -> DriverReport | None:
     result = (
         RunResult(
             snapshot_id=done.snapshot_id,
-            rewritten_files=done.rewritten_files,
-            added_files=done.added_files,
-            rewritten_bytes=done.rewritten_bytes,
-            added_bytes=done.added_bytes,
-            records=done.records,
+            rewritten_files=done.files_rewritten,
+            added_files=done.files_added,
+            rewritten_bytes=done.bytes_rewritten,
+            added_bytes=done.bytes_added,
+            records=done.rows,
         )
         if done
         else None
