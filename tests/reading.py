@@ -1,6 +1,7 @@
 """Reading a table's rows straight from its Parquet files, by nobody's rules but Parquet's.
 
-PyIceberg's own scan turns a null list of structs into an empty one, so it cannot tell whether a rewrite kept nulls.
+PyIceberg's own scan turns a null list of structs into an empty one (and so does its append), so it cannot tell whether
+a rewrite kept nulls.
 """
 
 import pyarrow as pa

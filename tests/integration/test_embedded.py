@@ -46,7 +46,7 @@ def rows(first: int, count: int) -> pa.Table:
     values = {
         "id": list(numbers),
         "name": [None if n % 4 == 0 else f"n{n}" for n in numbers],
-        "tags": [None if n % 3 == 0 else [{"key": "k", "weight": n / 7}, None] for n in numbers],
+        "tags": [[] if n % 3 == 0 else [{"key": "k", "weight": n / 7}, None] for n in numbers],
     }
     return pa.Table.from_pydict(values, schema=schema)
 

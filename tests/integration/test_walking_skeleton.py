@@ -140,7 +140,7 @@ def rows(first: int, count: int) -> pa.Table:
         {
             "txn_id": pa.array(numbers, pa.int64()),
             "city": pa.array([CITIES[number % len(CITIES)] for number in numbers], pa.string()),
-            "items": pa.array([None if n % 3 == 0 else [{"sku": f"s{n}", "qty": n % 7}, None] for n in numbers], items),
+            "items": pa.array([[] if n % 3 == 0 else [{"sku": f"s{n}", "qty": n % 7}, None] for n in numbers], items),
         },
         schema=pa.schema(
             [pa.field("txn_id", pa.int64(), nullable=False), pa.field("city", pa.string()), pa.field("items", items)]

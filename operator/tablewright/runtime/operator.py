@@ -7,6 +7,7 @@ kopf's handlers, annotations, finalizers and timers are not used: they are edge-
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ class OperatorSettings:
 
 def run_operator(settings: OperatorSettings) -> None:
     """Runs until it is told to stop by a signal."""
+    if settings.kubeconfig is not None:
+        os.environ["KUBECONFIG"] = settings.kubeconfig  # where kopf looks
     store = ObjectStore()
     reconciler = Reconciler(
         store,
@@ -67,6 +70,10 @@ def _registry(store: ObjectStore, reconciler: Reconciler, settings: OperatorSett
         return await asyncio.get_running_loop().run_in_executor(pool, reconciler.reconcile, key)
 
     queue: WorkQueue[Key] = WorkQueue(work, concurrency=settings.concurrency)
+
+    @kopf.on.login(registry=registry)
+    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_via_client(**kwargs)  # the pod's own access, or a kubeconfig with all its plug-ins
 
     @kopf.on.startup(registry=registry)
     async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
