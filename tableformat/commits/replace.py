@@ -1,0 +1,172 @@
+"""The replace commit: old files out, new files with the same rows in, by one swap of the table's pointer.
+
+Each attempt starts from the table as it is then, validates anew (see `validation`), writes manifests and a manifest
+list of its own, and swaps. A lost race is tried again; a failed check is a `CommitConflict`, and the caller plans
+again. After an attempt whose outcome is unknown, the table is looked up before anything else happens, and the files of
+that attempt are never removed: the catalog's compare-and-swap makes a second attempt harmless, not the hope that the
+first one failed.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+)
+from pyiceberg.typedef import Identifier
+
+from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.commits.replacement import Replacement
+from tableformat.commits.runs import RUN_ID
+from tableformat.commits.snapshot import PreparedSnapshot, prepare_snapshot
+from tableformat.commits.validation import validate_replacement
+
+logger = logging.getLogger(__name__)
+
+_RETRIES = 20
+_MIN_WAIT_MS, _MAX_WAIT_MS = 100, 10_000
+_LOOKUPS = 5
+
+
+def commit_replacement(
+    catalog: Catalog,
+    identifier: Identifier,
+    replacement: Replacement,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Snapshot:
+    """Commit the replacement to the main branch and return its snapshot.
+
+    Raises `CommitConflict` if the table no longer has what is replaced (nothing was committed), and
+    `CommitOutcomeUnknown` if it cannot be said whether the commit happened.
+    """
+    attempts = _Attempts()
+    waits: Iterator[float] | None = None
+    while True:
+        table = _load(catalog, identifier, attempts.unknown, sleep)
+        if landed := attempts.landed(table):
+            return landed
+        attempts.remove_lost(table)
+        waits = waits or _waits(table)
+        base = validate_replacement(table, replacement)
+        prepared = prepare_snapshot(table, base, replacement, summary={RUN_ID: replacement.run_id})
+        if attempts.swap(table, prepared):
+            return prepared.snapshot
+        wait = next(waits, None)
+        if wait is None:
+            return _last_look(catalog, identifier, attempts, sleep)
+        sleep(wait)
+
+
+class _Attempts:
+    """The snapshots that were offered to the catalog, and what is known of their fate."""
+
+    def __init__(self) -> None:
+        self.unknown: Exception | None = None
+        self.last_failure: Exception | None = None
+        self.count = 0
+        self._offered: list[PreparedSnapshot] = []
+
+    def swap(self, table: Table, prepared: PreparedSnapshot) -> bool:
+        self._offered.append(prepared)
+        self.count += 1
+        try:
+            _swap(table, prepared)
+        except CommitFailedException as error:
+            self.last_failure = error
+            return False
+        except NoSuchTableError:
+            raise
+        except Exception as error:
+            name = ".".join(table.name())
+            logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
+            self.last_failure = self.unknown = error
+            return False
+        return True
+
+    def landed(self, table: Table) -> Snapshot | None:
+        found = (table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) for attempt in self._offered)
+        return next((snapshot for snapshot in found if snapshot is not None), None)
+
+    def remove_lost(self, table: Table) -> None:
+        """Files of attempts that certainly lost; after an unknown outcome nothing is certain any more."""
+        if self.unknown is None:
+            for attempt in self._offered:
+                attempt.remove_files(table.io)
+            self._offered.clear()
+
+
+def _swap(table: Table, prepared: PreparedSnapshot) -> None:
+    main = table.metadata.refs[MAIN_BRANCH]
+    table._do_commit(  # with the catalog's own clean-up of old metadata files, which no public name offers
+        updates=(
+            AddSnapshotUpdate(snapshot=prepared.snapshot),
+            SetSnapshotRefUpdate(
+                ref_name=MAIN_BRANCH,
+                type=SnapshotRefType.BRANCH,
+                snapshot_id=prepared.snapshot.snapshot_id,
+                # The branch keeps its own retention: leaving these out would erase it.
+                max_ref_age_ms=main.max_ref_age_ms,
+                max_snapshot_age_ms=main.max_snapshot_age_ms,
+                min_snapshots_to_keep=main.min_snapshots_to_keep,
+            ),
+        ),
+        requirements=(
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=prepared.snapshot.parent_snapshot_id),
+        ),
+    )
+
+
+def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, sleep: Callable[[float], None]) -> Table:
+    """The table as it is now; while an outcome is open, harder to put off."""
+    for lookup in range(_LOOKUPS):
+        try:
+            return catalog.load_table(identifier)
+        except NoSuchTableError:
+            raise
+        except Exception as error:
+            if unknown is None:
+                raise
+            if lookup == _LOOKUPS - 1:
+                raise CommitOutcomeUnknown(
+                    f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and looking it up "
+                    f"failed ({error}). Run again with the same run id; no file was removed."
+                ) from error
+            sleep(_MIN_WAIT_MS / 1000 * 2**lookup)
+    raise AssertionError("unreachable")
+
+
+def _waits(table: Table) -> Iterator[float]:
+    properties = table.metadata.properties
+    retries = int(properties.get(TableProperties.COMMIT_NUM_RETRIES, _RETRIES))
+    minimum = int(properties.get(TableProperties.COMMIT_MIN_RETRY_WAIT_MS, _MIN_WAIT_MS))
+    maximum = int(properties.get(TableProperties.COMMIT_MAX_RETRY_WAIT_MS, _MAX_WAIT_MS))
+    return (min(minimum * 2**retry, maximum) / 1000 for retry in range(retries))
+
+
+def _last_look(
+    catalog: Catalog, identifier: Identifier, attempts: _Attempts, sleep: Callable[[float], None]
+) -> Snapshot:
+    table = _load(catalog, identifier, attempts.unknown, sleep)
+    if landed := attempts.landed(table):
+        return landed
+    name = ".".join(identifier)
+    if attempts.unknown is not None:
+        raise CommitOutcomeUnknown(
+            f"table {name}: {attempts.count} attempts to commit ended without a certain outcome ({attempts.unknown}), "
+            "and none is in the table yet. Run again with the same run id; no file was removed."
+        ) from attempts.last_failure
+    attempts.remove_lost(table)
+    raise CommitConflict(
+        f"table {name}: lost {attempts.count} races against other writers; try again when it is quieter"
+    ) from attempts.last_failure

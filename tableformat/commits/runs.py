@@ -1,0 +1,15 @@
+"""Every commit of a run carries the run's id, so that a restarted run recognises what it did before it died."""
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+RUN_ID = "tablewright.run-id"
+
+
+def snapshots_of_run(metadata: TableMetadata, run_id: str) -> list[Snapshot]:
+    """The snapshots that the run committed, oldest first."""
+    return [
+        snapshot
+        for snapshot in sorted(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
+        if snapshot.summary is not None and snapshot.summary.additional_properties.get(RUN_ID) == run_id
+    ]

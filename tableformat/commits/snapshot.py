@@ -1,0 +1,205 @@
+"""Writes the manifests and the manifest list of a replace snapshot.
+
+Manifests without a replaced file are carried over as they are. In the others a replaced file's entry becomes a
+`DELETED` one of this snapshot and the rest stay `EXISTING` with their sequence numbers. New files get the sequence
+number of the snapshot that was planned on, explicitly.
+"""
+
+import itertools
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyiceberg.avro.codecs import AvroCompressionCodec
+from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriter,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
+
+from tableformat.commits.replacement import AddedFile, Replacement
+from tableformat.commits.validation import ReplacementBase
+from tableformat.engine.writing import remove_files
+from tableformat.errors import PermanentError
+from tableformat.inspection import schema_of_spec
+
+
+@dataclass(frozen=True)
+class PreparedSnapshot:
+    """A snapshot whose files are written and which nothing refers to yet."""
+
+    snapshot: Snapshot
+    paths: tuple[str, ...]
+
+    def remove_files(self, io: FileIO) -> None:
+        """Only when it is certain that this snapshot was not committed."""
+        remove_files(io, self.paths)
+
+
+def prepare_snapshot(
+    table: Table, base: ReplacementBase, replacement: Replacement, *, summary: Mapping[str, str]
+) -> PreparedSnapshot:
+    writer = _SnapshotWriter(table)
+    try:
+        return writer.write(base, replacement, summary)
+    except BaseException:
+        remove_files(table.io, writer.paths)
+        raise
+
+
+class _SnapshotWriter:
+    def __init__(self, table: Table) -> None:
+        self.paths: list[str] = []
+        self._table = table
+        self._metadata = table.metadata
+        self._snapshot_id = self._metadata.new_snapshot_id()
+        self._commit = uuid.uuid4()
+        self._numbers = itertools.count()
+        self._locations = table.location_provider()
+        self._codec: AvroCompressionCodec = self._metadata.properties.get(
+            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+        )  # type: ignore[assignment]  # a string to the type checker; the writer refuses what is no codec
+
+    def write(self, base: ReplacementBase, replacement: Replacement, extra: Mapping[str, str]) -> PreparedSnapshot:
+        collector = SnapshotSummaryCollector(
+            int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
+        )
+        manifests = self._added(base, replacement, collector)
+        manifests += [self._filtered(manifest, entries, replacement, collector) for manifest, entries in base.touched]
+        created = len(manifests)
+        manifests += base.kept
+        sequence_number = self._metadata.next_sequence_number()
+        path = self._locations.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._commit}.avro")
+        with write_manifest_list(
+            format_version=self._metadata.format_version,
+            output_file=self._output(path),
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=base.head.snapshot_id,
+            sequence_number=sequence_number,
+            avro_compression=self._codec,
+        ) as writer:
+            writer.add_manifests(manifests)
+        snapshot = Snapshot(
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=base.head.snapshot_id,
+            sequence_number=sequence_number,
+            timestamp_ms=max(int(time.time() * 1000), base.head.timestamp_ms),
+            manifest_list=path,
+            summary=_summary(
+                base.head,
+                collector.build()
+                | {
+                    "manifests-created": str(created),
+                    "manifests-kept": str(len(base.kept)),
+                    "manifests-replaced": str(len(base.touched)),
+                }
+                | dict(extra),
+            ),
+            schema_id=self._metadata.current_schema_id,
+        )
+        return PreparedSnapshot(snapshot, tuple(self.paths))
+
+    def _added(
+        self, base: ReplacementBase, replacement: Replacement, collector: SnapshotSummaryCollector
+    ) -> list[ManifestFile]:
+        by_spec: dict[int, list[AddedFile]] = defaultdict(list)
+        for added in replacement.added:
+            by_spec[added.spec_id].append(added)
+        manifests = []
+        for spec_id, files in by_spec.items():
+            with self._manifest(spec_id) as writer:
+                for added in files:
+                    data_file = _data_file(added)
+                    self._count(collector.add_file, data_file)
+                    writer.add(
+                        ManifestEntry.from_args(
+                            status=ManifestEntryStatus.ADDED,
+                            snapshot_id=self._snapshot_id,
+                            sequence_number=base.starting_sequence_number,
+                            file_sequence_number=None,
+                            data_file=data_file,
+                        )
+                    )
+            manifests.append(writer.to_manifest_file())
+        return manifests
+
+    def _filtered(
+        self,
+        manifest: ManifestFile,
+        entries: tuple[ManifestEntry, ...],
+        replacement: Replacement,
+        collector: SnapshotSummaryCollector,
+    ) -> ManifestFile:
+        with self._manifest(manifest.partition_spec_id) as writer:
+            for entry in entries:
+                if entry.data_file.file_path in replacement.removed:
+                    self._count(collector.remove_file, entry.data_file)
+                    writer.delete(entry)
+                else:
+                    writer.existing(entry)
+        return writer.to_manifest_file()
+
+    def _count(self, count: Callable[..., None], data_file: DataFile) -> None:
+        spec = self._metadata.specs()[data_file.spec_id]
+        count(data_file, schema=self._schema(data_file.spec_id), partition_spec=spec)
+
+    def _schema(self, spec_id: int) -> Schema:
+        schema = schema_of_spec(self._metadata, spec_id)
+        if schema is None:
+            name = ".".join(self._table.name())
+            raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
+        return schema
+
+    def _manifest(self, spec_id: int) -> ManifestWriter:
+        path = self._locations.new_metadata_location(f"{self._commit}-m{next(self._numbers)}.avro")
+        return write_manifest(
+            format_version=self._metadata.format_version,
+            spec=self._metadata.specs()[spec_id],
+            schema=self._schema(spec_id),
+            output_file=self._output(path),
+            snapshot_id=self._snapshot_id,
+            avro_compression=self._codec,
+        )
+
+    def _output(self, path: str) -> OutputFile:
+        self.paths.append(path)
+        return self._table.io.new_output(path)
+
+
+def _data_file(added: AddedFile) -> DataFile:
+    file = added.file
+    data_file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.path,
+        file_format=FileFormat.PARQUET,
+        partition=added.partition,
+        record_count=file.records,
+        file_size_in_bytes=file.size_bytes,
+        column_sizes=dict(file.column_sizes),
+        value_counts=dict(file.value_counts),
+        null_value_counts=dict(file.null_value_counts),
+        nan_value_counts=dict(file.nan_value_counts),
+        lower_bounds=dict(file.lower_bounds),
+        upper_bounds=dict(file.upper_bounds),
+        split_offsets=list(file.split_offsets),
+    )
+    data_file.spec_id = added.spec_id
+    return data_file
+
+
+def _summary(parent: Snapshot, changes: dict[str, str]) -> Summary:
+    # PyIceberg computes the totals of the operations that it writes itself, which `replace` is not one of.
+    totals = update_snapshot_summaries(Summary(Operation.OVERWRITE, **changes), parent.summary)
+    return Summary(Operation.REPLACE, **totals.additional_properties)

@@ -1,0 +1,11 @@
+"""The native kernel: Iceberg data files in, Iceberg data files out, with every value as it was.
+
+A rewrite is described by a `RewriteTask`, a small value that travels to any process, and done by `rewrite`. The
+engine knows neither catalogs nor snapshots: what it writes stays invisible until a commit refers to it.
+"""
+
+from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.kernel import discard, rewrite
+from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile, WrittenFile
+
+__all__ = ["RewriteResult", "RewriteTask", "SourceFile", "UnreadableDataFile", "WrittenFile", "discard", "rewrite"]

@@ -1,0 +1,16 @@
+"""What can be wrong with a data file, so that a run fails with the file's name and the reason."""
+
+from tableformat.errors import PermanentError
+
+
+class UnreadableDataFile(PermanentError):
+    """A data file is missing, damaged, not as its manifest says, or holds what the table's schema cannot."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"data file {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["UnreadableDataFile"], tuple[str, str]]:
+        """Pickle by the two parts: the error crosses process boundaries with the task that met it."""
+        return type(self), (self.path, self.reason)

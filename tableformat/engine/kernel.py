@@ -1,0 +1,55 @@
+"""Runs one rewrite task: reads its files, brings every row to the current schema, writes new files.
+
+It touches no table state. Rows are counted on the way in and out; a rewrite that lost or invented one fails here,
+before anybody can commit it.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import TableProperties
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
+
+from tableformat.engine.reading import read_batches
+from tableformat.engine.task import RewriteResult, RewriteTask
+from tableformat.engine.writing import RollingWriter, remove_files
+from tableformat.errors import PermanentError
+
+
+class RowCountMismatch(PermanentError):
+    """The rewrite did not give back the rows it took: a defect, and the reason to stop before a commit."""
+
+
+def rewrite(task: RewriteTask) -> RewriteResult:
+    """Rewrite the task's files; on any error, nothing that was written stays behind."""
+    io = _file_io(task)
+    files = RollingWriter(io, task).write_all(_batches(io, task))
+    result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=0)
+    if result.rows_written != result.rows_read - result.rows_deleted:
+        discard(task, result)
+        raise RowCountMismatch(
+            f"table {task.table}, task {task.task_id}: read {result.rows_read} rows, wrote {result.rows_written}; "
+            "the table is as it was. Please report this defect."
+        )
+    return result
+
+
+def discard(task: RewriteTask, result: RewriteResult) -> None:
+    """Remove what a task wrote, when it is certain that no commit refers to it."""
+    remove_files(_file_io(task), [file.path for file in result.files])
+
+
+def _batches(io: FileIO, task: RewriteTask) -> Iterator[pa.RecordBatch]:
+    mapping = _name_mapping(task)
+    for source in task.sources:
+        yield from read_batches(io, source, task.schema, name_mapping=mapping, identity_values=task.identity_values)
+
+
+def _name_mapping(task: RewriteTask) -> NameMapping | None:
+    text = task.table_properties.get(TableProperties.DEFAULT_NAME_MAPPING)
+    return None if text is None else parse_mapping_from_json(text)
+
+
+def _file_io(task: RewriteTask) -> FileIO:
+    return load_file_io(dict(task.io_properties), task.table_location)

@@ -1,0 +1,69 @@
+"""Reads one data file as a stream of record batches in the table's current schema.
+
+A file is taken at its manifest's word: if its length or its number of rows is another, it is not the file that was
+committed, and the rewrite fails with its name. Batches are small, so that memory does not depend on a file's size.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import NameMapping
+
+from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.projection import Projection, ProjectionError
+from tableformat.engine.task import SourceFile
+
+BATCH_ROWS = 64 * 1024
+_PREFETCH_BELOW_BYTES = 64 * 1024 * 1024
+
+
+def read_batches(
+    io: FileIO,
+    source: SourceFile,
+    schema: Schema,
+    *,
+    name_mapping: NameMapping | None,
+    identity_values: Mapping[int, object],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one file in file order, projected to the schema."""
+    rows = 0
+    with _file_errors(source), io.new_input(source.path).open() as stream:
+        length = stream.seek(0, 2)
+        if length != source.size_bytes:
+            raise UnreadableDataFile(source.path, f"is {length} bytes, and its manifest says {source.size_bytes}")
+        stream.seek(0)
+        with pq.ParquetFile(
+            stream,
+            # Files that carry no Arrow schema of their own come in the form that is written, and need no conversion.
+            binary_type=pa.large_binary(),
+            list_type=pa.LargeListType,
+            # Fetching whole row groups at once spares round trips, and memory for as long as they are small.
+            pre_buffer=source.size_bytes < _PREFETCH_BELOW_BYTES,
+            # Iceberg's timestamps have microseconds, and every reader of these old 96-bit ones truncates to them.
+            coerce_int96_timestamp_unit="us",
+        ) as parquet:
+            if parquet.metadata.num_rows != source.records:
+                reason = f"has {parquet.metadata.num_rows} rows, and its manifest says {source.records}"
+                raise UnreadableDataFile(source.path, reason)
+            projection = Projection(
+                schema, parquet.schema_arrow, name_mapping=name_mapping, identity_values=identity_values
+            )
+            for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
+                rows += batch.num_rows
+                yield projection.apply(batch)
+    if rows != source.records:
+        raise UnreadableDataFile(source.path, f"gave {rows} of its {source.records} rows")
+
+
+@contextmanager
+def _file_errors(source: SourceFile) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UnreadableDataFile(source.path, "does not exist") from error
+    except (ProjectionError, pa.ArrowException, OSError) as error:
+        raise UnreadableDataFile(source.path, str(error)) from error

@@ -1,0 +1,194 @@
+"""The statistics of a written Parquet file as its manifest entry holds them.
+
+They come from the file's own footer, as raw stored numbers, so that a value outside Python's calendar or an unusual
+decimal cannot fail or shift. Which columns get bounds follows the table's `write.metadata.metrics.*` properties and
+Iceberg's rules: truncation of text, no bounds below lists and maps.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import MetricModeTypes, MetricsMode, match_metrics_mode
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
+from pyiceberg.utils.decimal import decimal_to_bytes, unscaled_to_decimal
+from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
+
+_COUNTS = MetricsMode(MetricModeTypes.COUNTS)
+_NONE = MetricsMode(MetricModeTypes.NONE)
+_FORMS: dict[type[PrimitiveType], str] = {
+    IntegerType: "<i",
+    LongType: "<q",
+    FloatType: "<f",
+    DoubleType: "<d",
+    DateType: "<i",
+    TimeType: "<q",
+    TimestampType: "<q",
+    TimestamptzType: "<q",
+    TimestampNanoType: "<q",
+    TimestamptzNanoType: "<q",
+}
+_MAX_INFERRED_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
+
+
+@dataclass(frozen=True)
+class LeafColumn:
+    """A column that Parquet stores: a primitive field at any depth."""
+
+    field_id: int
+    type: PrimitiveType
+    mode: MetricsMode
+
+
+@dataclass(frozen=True)
+class FileStatistics:
+    column_sizes: dict[int, int] = field(default_factory=dict)
+    value_counts: dict[int, int] = field(default_factory=dict)
+    null_value_counts: dict[int, int] = field(default_factory=dict)
+    lower_bounds: dict[int, bytes] = field(default_factory=dict)
+    upper_bounds: dict[int, bytes] = field(default_factory=dict)
+    split_offsets: tuple[int, ...] = ()
+
+
+def leaf_columns(schema: Schema, properties: Mapping[str, str]) -> list[LeafColumn]:
+    """The stored columns in the order in which Parquet has them."""
+    modes = _Modes(schema, properties)
+    leaves: list[LeafColumn] = []
+
+    def visit(nested: NestedField, nested_type: IcebergType, repeated: bool) -> None:
+        if isinstance(nested_type, StructType):
+            for child in nested_type.fields:
+                visit(child, child.field_type, repeated)
+        elif isinstance(nested_type, ListType):
+            visit(nested_type.element_field, nested_type.element_type, True)
+        elif isinstance(nested_type, MapType):
+            visit(nested_type.key_field, nested_type.key_type, True)
+            visit(nested_type.value_field, nested_type.value_type, True)
+        elif isinstance(nested_type, PrimitiveType):
+            mode = modes.of_leaf(nested, repeated, position=len(leaves))
+            leaves.append(LeafColumn(nested.field_id, nested_type, mode))
+
+    for column in schema.fields:
+        visit(column, column.field_type, False)
+    return leaves
+
+
+class _Modes:
+    """Which statistics the table wants of a column."""
+
+    def __init__(self, schema: Schema, properties: Mapping[str, str]) -> None:
+        self._schema = schema
+        self._properties = properties
+        default = properties.get(TableProperties.DEFAULT_WRITE_METRICS_MODE)
+        self._default = match_metrics_mode(default or TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
+        # A very wide table has statistics of its first columns only, unless it asks for more.
+        self._inferred = len(schema.field_ids) if default else int(properties.get(_MAX_INFERRED_COLUMNS, "100"))
+
+    def of_leaf(self, leaf: NestedField, repeated: bool, *, position: int) -> MetricsMode:
+        name = self._schema.find_column_name(leaf.field_id)
+        configured = self._properties.get(f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}")
+        if configured is not None:
+            mode = match_metrics_mode(configured)
+        else:
+            mode = self._default if position < self._inferred else _NONE
+        return _COUNTS if repeated and mode.type in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL) else mode
+
+
+def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn]) -> FileStatistics:
+    statistics = FileStatistics(split_offsets=_split_offsets(metadata))
+    for position, leaf in enumerate(leaves):
+        chunks = [metadata.row_group(group).column(position) for group in range(metadata.num_row_groups)]
+        statistics.column_sizes[leaf.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+        if leaf.mode == _NONE:
+            continue
+        statistics.value_counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)
+        found = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
+        if len(found) < len(chunks) or not all(chunk.has_null_count for chunk in found):
+            continue
+        statistics.null_value_counts[leaf.field_id] = sum(chunk.null_count for chunk in found)
+        if leaf.mode == _COUNTS:
+            continue
+        # A chunk of nulls alone has no bounds and says nothing; one with values but without bounds (NaN alone, or a
+        # type whose order Parquet leaves open) leaves the column without bounds.
+        bounded = [chunk for chunk in found if chunk.has_min_max]
+        if any(chunk.num_values and not chunk.has_min_max for chunk in found) or not bounded:
+            continue
+        lower = _lower(leaf, min(_as_number(leaf, chunk.min_raw) for chunk in bounded))
+        upper = _upper(leaf, max(_as_number(leaf, chunk.max_raw) for chunk in bounded))
+        if lower is not None:
+            statistics.lower_bounds[leaf.field_id] = lower
+        if upper is not None:
+            statistics.upper_bounds[leaf.field_id] = upper
+    return statistics
+
+
+def _split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:
+    offsets = []
+    for group in range(metadata.num_row_groups):
+        column = metadata.row_group(group).column(0)
+        offset = column.data_page_offset
+        if column.has_dictionary_page and column.dictionary_page_offset is not None:
+            offset = min(offset, column.dictionary_page_offset)
+        offsets.append(offset)
+    return tuple(sorted(offsets))
+
+
+def _as_number(leaf: LeafColumn, raw: Any) -> Any:
+    """Decimals of many digits are stored as big-endian bytes, which do not compare like the numbers they stand for."""
+    if isinstance(leaf.type, DecimalType) and isinstance(raw, bytes):
+        return int.from_bytes(raw, "big", signed=True)
+    return raw
+
+
+def _lower(leaf: LeafColumn, raw: object) -> bytes | None:
+    if isinstance(leaf.type, StringType) and isinstance(raw, bytes):
+        return raw.decode()[: leaf.mode.length].encode()
+    if isinstance(leaf.type, BinaryType) and isinstance(raw, bytes):
+        return raw[: leaf.mode.length]
+    return _exact(leaf, raw)
+
+
+def _upper(leaf: LeafColumn, raw: object) -> bytes | None:
+    if isinstance(leaf.type, StringType) and isinstance(raw, bytes):
+        text = truncate_upper_bound_text_string(raw.decode(), leaf.mode.length)
+        return None if text is None else text.encode()
+    if isinstance(leaf.type, BinaryType) and isinstance(raw, bytes):
+        return truncate_upper_bound_binary_string(raw, leaf.mode.length)
+    return _exact(leaf, raw)
+
+
+def _exact(leaf: LeafColumn, raw: object) -> bytes | None:
+    """Iceberg's single-value form of a stored number."""
+    if isinstance(raw, bytes):
+        return raw
+    if isinstance(raw, bool):
+        return b"\x01" if raw else b"\x00"
+    if isinstance(leaf.type, DecimalType) and isinstance(raw, int):
+        return decimal_to_bytes(unscaled_to_decimal(raw, leaf.type.scale))
+    if isinstance(raw, int | float):
+        return struct.pack(_FORMS[type(leaf.type)], raw)
+    return None

@@ -1,0 +1,84 @@
+"""The values that describe one rewrite and its outcome.
+
+They are small, frozen and picklable, because an executor may be another process on another machine: a task carries
+everything that its rewrite needs, file access included. Credentials can be among the file access properties, so these
+never appear in a representation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A live data file as its manifest describes it."""
+
+    path: str
+    file_format: str
+    size_bytes: int
+    records: int
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """Rewrite these files of one partition into files near the target size."""
+
+    task_id: str
+    table: str
+    sources: tuple[SourceFile, ...]
+    schema: Schema
+    spec: PartitionSpec
+    partition: Record
+    partition_path: str
+    identity_values: Mapping[int, object]
+    """Values by field id that hold for the whole partition: some writers leave those columns out of the files."""
+    table_location: str
+    table_properties: Mapping[str, str]
+    target_file_bytes: int
+    io_properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def source_bytes(self) -> int:
+        return sum(source.size_bytes for source in self.sources)
+
+    @property
+    def source_records(self) -> int:
+        return sum(source.records for source in self.sources)
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A new Parquet file with the statistics that its manifest entry needs, keyed by field id."""
+
+    path: str
+    size_bytes: int
+    records: int
+    column_sizes: Mapping[int, int]
+    value_counts: Mapping[int, int]
+    null_value_counts: Mapping[int, int]
+    nan_value_counts: Mapping[int, int]
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+    split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """What one task did. Nothing of it is visible in the table until a commit refers to the files."""
+
+    task_id: str
+    files: tuple[WrittenFile, ...]
+    rows_read: int
+    rows_deleted: int
+
+    @property
+    def rows_written(self) -> int:
+        return sum(file.records for file in self.files)
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(file.size_bytes for file in self.files)

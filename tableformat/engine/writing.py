@@ -1,0 +1,210 @@
+"""Writes a stream of record batches as Parquet files near a target size.
+
+How large rows become on disk is measured as they are written, and the rest of the stream is divided evenly: the last
+file is not a small remainder, and a table that was compacted once has no files left that the next plan would take.
+Memory holds one row group. Files of an attempt that fails are removed again, and their names are never reused.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.partitioning import PartitionKey
+from pyiceberg.table import TableProperties
+from pyiceberg.table.locations import load_location_provider
+
+from tableformat.engine.projection import arrow_schema
+from tableformat.engine.sizing import files_for
+from tableformat.engine.statistics import file_statistics, leaf_columns
+from tableformat.engine.task import RewriteTask, WrittenFile
+
+logger = logging.getLogger(__name__)
+
+_ROW_GROUP_BYTES = 128 * 1024 * 1024
+_ROW_GROUP_ROWS = 1024 * 1024
+_CODECS = {"uncompressed": "none"}
+
+
+@dataclass(frozen=True)
+class _PlannedPartition(PartitionKey):
+    """A partition whose path is known from planning, for PyIceberg's location providers."""
+
+    path: str
+
+    def to_path(self) -> str:
+        return self.path
+
+
+class RollingWriter:
+    """The output of one task attempt."""
+
+    def __init__(self, io: FileIO, task: RewriteTask) -> None:
+        self._io = io
+        self._task = task
+        self._schema = arrow_schema(task.schema)
+        self._leaves = leaf_columns(task.schema, task.table_properties)
+        self._options = parquet_options(task.table_properties)
+        self._locations = load_location_provider(task.table_location, dict(task.table_properties))
+        self._row_group_bytes = int(
+            task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES)
+        )
+        self._row_group_rows = int(task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS))
+        self._attempt = uuid.uuid4()
+        self._rows_expected = task.source_records
+        self._rows_flushed = 0
+        self._bytes_flushed = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._open: _OpenFile | None = None
+        self._paths: list[str] = []
+        self._files: list[WrittenFile] = []
+
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> tuple[WrittenFile, ...]:
+        try:
+            for batch in batches:
+                self._write(batch)
+            self._flush()
+            self._finish()
+        except BaseException:
+            self._abort()
+            raise
+        return tuple(self._files)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            room = max(1, self._rows_until_flush() - self._pending_rows)
+            head, batch = batch.slice(0, room), batch.slice(room)
+            self._pending.append(head)
+            self._pending_rows += head.num_rows
+            self._pending_bytes += head.nbytes
+            if head.num_rows == room or self._pending_bytes >= self._row_group_bytes:
+                self._flush()
+
+    def _rows_until_flush(self) -> int:
+        """Rows of a full row group, or those that still fit the current file if that is less."""
+        written = self._open.bytes_written if self._open else 0
+        left = int((self._goal_bytes() - written) / self._bytes_per_row())
+        return min(self._row_group_rows, left)
+
+    def _bytes_per_row(self) -> float:
+        """As measured; before the first row group is written, as it is in the sources."""
+        if self._rows_flushed:
+            return max(self._bytes_flushed / self._rows_flushed, 1e-3)
+        return max(self._task.source_bytes / max(self._task.source_records, 1), 1e-3)
+
+    def _goal_bytes(self) -> float:
+        """The size of the current file, if what is left is divided evenly."""
+        written = self._open.bytes_written if self._open else 0
+        rest = written + max(self._rows_expected - self._rows_flushed, 0) * self._bytes_per_row()
+        return rest / files_for(rest, self._task.target_file_bytes)
+
+    def _flush(self) -> None:
+        if not self._pending_rows:
+            return
+        if self._open is None:
+            self._open = self._new_file()
+        before = self._open.bytes_written
+        self._open.writer.write_table(
+            pa.Table.from_batches(self._pending, self._schema), row_group_size=self._pending_rows
+        )
+        self._open.records += self._pending_rows
+        self._rows_flushed += self._pending_rows
+        self._bytes_flushed += self._open.bytes_written - before
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        # One row group less than the goal would be a file of its own kind of small; a little less is near enough.
+        if self._rows_flushed < self._rows_expected and self._open.bytes_written >= 0.9 * self._goal_bytes():
+            self._finish()
+
+    def _new_file(self) -> "_OpenFile":
+        name = f"{self._attempt}-{self._task.task_id}-{len(self._paths):05d}.parquet"
+        partition = None
+        if self._task.partition_path:
+            partition = _PlannedPartition([], self._task.spec, self._task.schema, self._task.partition_path)
+        output = self._io.new_output(self._locations.new_data_location(name, partition))
+        self._paths.append(output.location)
+        return _OpenFile(output, self._schema, self._options)
+
+    def _finish(self) -> None:
+        if self._open is None:
+            return
+        done, self._open = self._open, None
+        metadata = done.close()
+        statistics = file_statistics(metadata, self._leaves)
+        self._files.append(
+            WrittenFile(
+                path=done.output.location,
+                size_bytes=len(done.output),
+                records=done.records,
+                column_sizes=statistics.column_sizes,
+                value_counts=statistics.value_counts,
+                null_value_counts=statistics.null_value_counts,
+                nan_value_counts={},
+                lower_bounds=statistics.lower_bounds,
+                upper_bounds=statistics.upper_bounds,
+                split_offsets=statistics.split_offsets,
+            )
+        )
+
+    def _abort(self) -> None:
+        if self._open is not None:
+            try:
+                self._open.close()
+            except Exception:
+                logger.info("could not close a half-written file", extra={"path": self._open.output.location})
+        remove_files(self._io, self._paths)
+
+
+class _OpenFile:
+    """One Parquet file being written."""
+
+    def __init__(self, output: OutputFile, schema: pa.Schema, options: Mapping[str, object]) -> None:
+        self.output = output
+        self.records = 0
+        self._stream = output.create(overwrite=False)
+        # Without the stored Arrow schema readers see the Iceberg types alone, as in files of any other engine.
+        self.writer = pq.ParquetWriter(
+            self._stream, schema, store_schema=False, store_decimal_as_integer=True, **options
+        )
+
+    @property
+    def bytes_written(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> pq.FileMetaData:
+        with self._stream:
+            self.writer.close()
+        return self.writer.writer.metadata
+
+
+def parquet_options(properties: Mapping[str, str]) -> dict[str, object]:
+    """The table's `write.parquet.*` properties in pyarrow's words."""
+    codec = properties.get(TableProperties.PARQUET_COMPRESSION, TableProperties.PARQUET_COMPRESSION_DEFAULT).lower()
+    level = properties.get(TableProperties.PARQUET_COMPRESSION_LEVEL)
+    options: dict[str, object] = {
+        "compression": _CODECS.get(codec, codec),
+        "compression_level": None if level is None else int(level),
+        "data_page_size": _number(properties, TableProperties.PARQUET_PAGE_SIZE_BYTES, 1024 * 1024),
+        "dictionary_pagesize_limit": _number(properties, TableProperties.PARQUET_DICT_SIZE_BYTES, 2 * 1024 * 1024),
+        "max_rows_per_page": _number(properties, TableProperties.PARQUET_PAGE_ROW_LIMIT, 20_000),
+    }
+    return options
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    return int(properties.get(name, default))
+
+
+def remove_files(io: FileIO, paths: Iterable[str]) -> None:
+    """Best effort: what stays is invisible, and the removal of orphan files finds it."""
+    for path in paths:
+        try:
+            io.delete(path)
+        except FileNotFoundError:
+            continue
+        except Exception as error:
+            logger.warning("could not remove an uncommitted file: %s", error, extra={"path": path})

@@ -1,0 +1,71 @@
+"""The live files of one snapshot, from its manifests: what every plan and every health figure starts from."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry, ManifestFile
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Record
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+from tableformat.inspection.partitions import partition_key
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A data or delete file that a snapshot refers to."""
+
+    path: str
+    content: DataFileContent
+    file_format: FileFormat
+    size_bytes: int
+    records: int
+    spec_id: int
+    partition: Record
+    sequence_number: int
+    added_snapshot_id: int | None
+    encrypted: bool
+
+    @property
+    def partition_key(self) -> tuple[Hashable, ...]:
+        """Equal for files of one partition of one spec, and only for those."""
+        return partition_key(self.spec_id, self.partition)
+
+
+@dataclass(frozen=True)
+class SnapshotFiles:
+    manifests: tuple[ManifestFile, ...]
+    data: tuple[LiveFile, ...]
+    deletes: tuple[LiveFile, ...]
+
+
+def snapshot_files(io: FileIO, snapshot: Snapshot) -> SnapshotFiles:
+    """Every live file of the snapshot, in the order of its manifests."""
+    manifests = tuple(snapshot.manifests(io))
+
+    def read(manifest: ManifestFile) -> list[LiveFile]:
+        return [_live_file(entry) for entry in manifest.fetch_manifest_entry(io)]
+
+    files = [file for read_files in ExecutorFactory.get_or_create().map(read, manifests) for file in read_files]
+    return SnapshotFiles(
+        manifests,
+        data=tuple(file for file in files if file.content == DataFileContent.DATA),
+        deletes=tuple(file for file in files if file.content != DataFileContent.DATA),
+    )
+
+
+def _live_file(entry: ManifestEntry) -> LiveFile:
+    file = entry.data_file
+    return LiveFile(
+        path=file.file_path,
+        content=file.content,
+        file_format=file.file_format,
+        size_bytes=file.file_size_in_bytes,
+        records=file.record_count,
+        spec_id=file.spec_id,
+        partition=file.partition,
+        sequence_number=entry.sequence_number or 0,
+        added_snapshot_id=entry.snapshot_id,
+        encrypted=file.key_metadata is not None,
+    )

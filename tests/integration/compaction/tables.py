@@ -1,0 +1,137 @@
+"""Small tables on SQLite and a local folder, their rows, and files put into them as an arbitrary writer would."""
+
+import io
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+
+IDENTIFIER = ("db", "events")
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+PLAIN = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "city", StringType(), required=False),
+    NestedField(3, "quantity", IntegerType(), required=False),
+)
+SMALL_TARGET = CompactionOptions(target_file_bytes=1024 * 1024)
+
+
+def sql_catalog(folder: Path, name: str = "test") -> SqlCatalog:
+    """A catalog on the folder; several of them on one folder are one catalog to many processes."""
+    return SqlCatalog(
+        name,
+        uri=f"sqlite:///{folder / 'catalog.db'}",
+        warehouse=f"file://{folder / 'warehouse'}",
+        init_catalog_tables="true",
+    )
+
+
+def create(
+    catalog: Catalog,
+    schema: Schema = PLAIN,
+    *,
+    spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+    properties: Mapping[str, str] | None = None,
+    format_version: int = 2,
+) -> Table:
+    catalog.create_namespace_if_not_exists("db")
+    return catalog.create_table(
+        IDENTIFIER,
+        schema,
+        partition_spec=spec,
+        properties={"format-version": str(format_version), **(properties or {})},
+    )
+
+
+def plain_rows(start: int, count: int) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(range(start, start + count), pa.int64()),
+            "city": [None if i % 7 == 0 else f"city {i % 5}" for i in range(start, start + count)],
+            "quantity": pa.array([i % 100 for i in range(start, start + count)], pa.int32()),
+        },
+        schema=pa.schema([pa.field("id", pa.int64(), nullable=False), ("city", pa.string()), ("quantity", pa.int32())]),
+    )
+
+
+def append_many(table: Table, files: int, rows: int = 10, start: int = 0) -> None:
+    """So many appends, each of one small file."""
+    for number in range(files):
+        table.append(plain_rows(start + number * rows, rows))
+
+
+def put_file(table: Table, rows: pa.Table, *, partition: Record | None = None, field_ids: bool = True) -> str:
+    """Commit the rows as a file that keeps them as they are: no writer of ours or PyIceberg's stands between."""
+    if field_ids:
+        rows = rows.cast(schema_to_pyarrow(table.schema()))
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, store_schema=False, store_decimal_as_integer=True)
+    path = f"{table.location()}/data/{uuid.uuid4()}.parquet"
+    with table.io.new_output(path).create() as stream:
+        stream.write(buffer.getvalue())
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=partition or Record(),
+        record_count=rows.num_rows,
+        file_size_in_bytes=len(buffer.getvalue()),
+    )
+    file.spec_id = table.spec().spec_id
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+    return path
+
+
+def data_files(table: Table, snapshot_id: int | None = None) -> list[DataFile]:
+    snapshot = table.metadata.snapshot_by_id(snapshot_id) if snapshot_id else table.current_snapshot()
+    if snapshot is None:
+        return []
+    return [
+        entry.data_file
+        for manifest in snapshot.manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io)
+    ]
+
+
+def stored_rows(table: Table, snapshot_id: int | None = None) -> Counter[str]:
+    """The rows as the files have them, as a multiset; only for tables whose schema never changed."""
+    rows: Counter[str] = Counter()
+    for file in data_files(table, snapshot_id):
+        with table.io.new_input(file.file_path).open() as stream:
+            rows.update(_canonical(pq.read_table(stream).to_pylist()))
+    return rows
+
+
+def scanned_rows(table: Table, snapshot_id: int | None = None) -> Counter[str]:
+    """The rows as PyIceberg reads them, as a multiset."""
+    return Counter(_canonical(table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist()))
+
+
+def _canonical(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return [repr(row) for row in rows]
+
+
+def compacted(
+    catalog: Catalog, options: CompactionOptions = SMALL_TARGET, run_id: str | None = None
+) -> CompactionResult:
+    return compact(
+        catalog, IDENTIFIER, options, executor=InProcessExecutor(), run_id=run_id or uuid.uuid4().hex, now=NOW
+    )

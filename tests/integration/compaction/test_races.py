@@ -1,0 +1,262 @@
+"""Other writers, other compactions and broken connections between plan and commit: no row is lost or comes back."""
+
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.table import Table
+
+from tableformat.commits import CommitOutcomeUnknown
+from tableformat.maintenance import Executor, InProcessExecutor, UnsupportedTable
+from tableformat.maintenance.compaction import CompactionResult, compact
+from tableformat.maintenance.compaction.run import CompactionFailed
+from tests.integration.compaction.deletes import delete_equal, delete_positions
+from tests.integration.compaction.faults import FaultyCatalog, Meanwhile, connection_lost
+from tests.integration.compaction.tables import (
+    IDENTIFIER,
+    NOW,
+    SMALL_TARGET,
+    append_many,
+    compacted,
+    create,
+    data_files,
+    plain_rows,
+    scanned_rows,
+    sql_catalog,
+)
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog) -> Table:
+    """Six small files; it stays what it was for whoever holds it."""
+    table = create(catalog)
+    append_many(table, 6)
+    return table
+
+
+@pytest.fixture
+def faulty(table: Table, tmp_path: Path) -> FaultyCatalog:
+    return FaultyCatalog(tmp_path)
+
+
+def run(catalog: SqlCatalog, executor: Executor | None = None, run_id: str = "run") -> CompactionResult:
+    executor = executor or InProcessExecutor()
+    return compact(catalog, IDENTIFIER, SMALL_TARGET, executor=executor, run_id=run_id, now=NOW)
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
+
+
+def files_on_disk(table: Table) -> set[str]:
+    folder = Path(table.location().removeprefix("file://")) / "data"
+    return {f"file://{path}" for path in folder.rglob("*.parquet")}
+
+
+def test_an_append_during_the_rewrite_survives(catalog: SqlCatalog, table: Table) -> None:
+    result = run(catalog, Meanwhile(lambda: append_many(catalog.load_table(IDENTIFIER), 1, start=1000)))
+
+    assert result.replans == 0
+    assert ids(table) == [*range(60), *range(1000, 1010)]
+    assert len(data_files(table)) == 2
+
+
+def test_an_append_that_wins_the_race_for_the_pointer_survives(table: Table, faulty: FaultyCatalog) -> None:
+    for start in (1000, 2000, 3000):
+        faulty.before.append(partial(append_many, table, 1, start=start))
+
+    result = run(faulty)
+
+    assert (result.files_rewritten, result.replans) == (6, 0)
+    assert ids(table) == [*range(60), *range(1000, 1010), *range(2000, 2010), *range(3000, 3010)]
+    assert len(data_files(table)) == 4
+
+
+def test_a_lost_race_leaves_no_metadata_files_behind(table: Table, faulty: FaultyCatalog) -> None:
+    faulty.before.append(lambda: append_many(table.refresh(), 1, start=1000))
+
+    run(faulty)
+
+    table.refresh()
+    snapshots = table.metadata.snapshots
+    reachable = {snapshot.manifest_list for snapshot in snapshots} | {
+        manifest.manifest_path for snapshot in snapshots for manifest in snapshot.manifests(table.io)
+    }
+    folder = Path(table.location().removeprefix("file://")) / "metadata"
+    assert {f"file://{path}" for path in folder.glob("*.avro")} == reachable
+
+
+def test_a_file_deleted_during_the_rewrite_stays_deleted(catalog: SqlCatalog, table: Table) -> None:
+    result = run(catalog, Meanwhile(lambda: catalog.load_table(IDENTIFIER).delete("id < 10")))
+
+    assert result.replans == 1
+    assert ids(table) == [*range(10, 60)]
+    assert len(data_files(table)) == 1
+
+
+def test_rows_rewritten_during_the_rewrite_stay_as_the_other_writer_left_them(
+    catalog: SqlCatalog, table: Table
+) -> None:
+    def overwrite() -> None:
+        catalog.load_table(IDENTIFIER).overwrite(plain_rows(500, 1), overwrite_filter="id = 3")
+
+    result = run(catalog, Meanwhile(overwrite))
+
+    assert result.replans == 1
+    assert ids(table) == [*(i for i in range(60) if i != 3), 500]
+
+
+def test_position_deletes_that_arrive_meanwhile_are_never_overwritten(catalog: SqlCatalog, table: Table) -> None:
+    victim = data_files(table)[0].file_path
+
+    with pytest.raises(UnsupportedTable):  # planned again, and now with a delete file
+        run(catalog, Meanwhile(lambda: delete_positions(catalog.load_table(IDENTIFIER), {victim: [0, 1]})))
+
+    assert len(ids(table)) == 58
+
+
+def test_equality_deletes_that_arrive_meanwhile_apply_to_the_new_files(catalog: SqlCatalog, table: Table) -> None:
+    result = run(catalog, Meanwhile(lambda: delete_equal(catalog.load_table(IDENTIFIER), ["id"], [{"id": 7}])))
+
+    snapshot = table.refresh().current_snapshot()
+    assert result.replans == 0
+    assert snapshot is not None
+    entries = [e for manifest in snapshot.manifests(table.io) for e in manifest.fetch_manifest_entry(table.io)]
+    sequence = {entry.data_file.content: entry.sequence_number for entry in entries}
+    assert (sequence[DataFileContent.DATA] or 0) < (sequence[DataFileContent.EQUALITY_DELETES] or 0)
+
+
+def test_a_conflict_at_the_last_moment_plans_again(table: Table, faulty: FaultyCatalog) -> None:
+    faulty.before.append(lambda: table.refresh().delete("id < 10"))
+
+    assert run(faulty).replans == 1
+    assert ids(table) == [*range(10, 60)]
+
+
+def test_a_rollback_during_the_rewrite_is_respected(catalog: SqlCatalog, table: Table) -> None:
+    first_five = table.metadata.snapshots[4].snapshot_id
+
+    def roll_back() -> None:
+        catalog.load_table(IDENTIFIER).manage_snapshots().rollback_to_snapshot(first_five).commit()
+
+    result = run(catalog, Meanwhile(roll_back))
+
+    assert result.replans == 1
+    assert ids(table) == [*range(50)]
+
+
+def test_a_table_replaced_by_another_of_its_name_is_not_touched_by_the_old_plan(
+    catalog: SqlCatalog, table: Table
+) -> None:
+    def replace() -> None:
+        catalog.drop_table(IDENTIFIER)
+        append_many(create(catalog), 1, start=700)
+
+    result = run(catalog, Meanwhile(replace))
+
+    assert (result.replans, result.snapshot_id) == (1, None)
+    assert ids(catalog.load_table(IDENTIFIER)) == [*range(700, 710)]
+
+
+def test_files_of_a_plan_that_was_given_up_are_removed(catalog: SqlCatalog, table: Table) -> None:
+    before = files_on_disk(table)
+
+    run(catalog, Meanwhile(lambda: catalog.load_table(IDENTIFIER).delete("id < 10")))
+
+    assert files_on_disk(table) == before | {file.file_path for file in data_files(table.refresh())}
+
+
+def test_a_table_that_never_holds_still_is_given_up_on_and_is_as_its_writers_left_it(
+    catalog: SqlCatalog, table: Table
+) -> None:
+    deletes = [lambda i=i: catalog.load_table(IDENTIFIER).delete(f"id = {i}") for i in range(4)]
+    before = files_on_disk(table)
+
+    with pytest.raises(CompactionFailed, match=r"db\.events changed under the run 4 times"):
+        run(catalog, Meanwhile(*deletes))
+
+    assert ids(table) == [*range(4, 60)]
+    assert files_on_disk(table) - before == {
+        file.file_path
+        for snapshot in table.metadata.snapshots
+        for file in data_files(table, snapshot.snapshot_id)
+        if file.file_path not in before
+    }
+
+
+def test_two_compactions_at_once_leave_one_outcome(table: Table, tmp_path: Path) -> None:
+    before = scanned_rows(table)
+    start = threading.Barrier(2)
+    failures: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            run(sql_catalog(tmp_path), Meanwhile(lambda: start.wait(30)), run_id=f"run-{number}")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert scanned_rows(table.refresh()) == before
+    assert len(data_files(table)) == 1
+    assert sum(s.summary is not None and s.summary.operation.value == "replace" for s in table.metadata.snapshots) == 1
+
+
+def test_a_commit_that_landed_though_the_connection_broke_is_recognised(table: Table, faulty: FaultyCatalog) -> None:
+    faulty.after.append(connection_lost)
+
+    result = run(faulty)
+
+    assert result.snapshot_id == table.refresh().metadata.current_snapshot_id
+    assert len(table.metadata.snapshots) == 7
+    assert ids(table) == [*range(60)]
+
+
+def test_a_commit_that_never_arrived_is_made_again(table: Table, faulty: FaultyCatalog) -> None:
+    faulty.before.append(connection_lost)
+
+    result = run(faulty)
+
+    assert result.snapshot_id == table.refresh().metadata.current_snapshot_id
+    assert len(table.metadata.snapshots) == 7
+    assert ids(table) == [*range(60)]
+
+
+def test_while_the_outcome_is_unknown_no_file_is_removed(table: Table, faulty: FaultyCatalog) -> None:
+    def lose_the_answer_and_the_catalog() -> None:
+        faulty.loads_fail = 100
+        connection_lost()
+
+    faulty.after.append(lose_the_answer_and_the_catalog)
+    with pytest.raises(CommitOutcomeUnknown, match="Run again with the same run id"):
+        run(faulty)
+
+    assert ids(table) == [*range(60)]
+    assert len(data_files(table)) == 1
+
+
+def test_a_restarted_run_recognises_its_own_commit(catalog: SqlCatalog, table: Table) -> None:
+    first = run(catalog, run_id="the run")
+    append_many(table.refresh(), 6, start=100)
+
+    again = run(catalog, run_id="the run")
+
+    assert again.snapshot_id == first.snapshot_id
+    assert (again.files_rewritten, again.files_added, again.rows) == (6, 1, 60)
+    assert (again.bytes_rewritten, again.bytes_added) == (first.bytes_rewritten, first.bytes_added)
+    assert len(data_files(table.refresh())) == 7
+
+
+def test_another_run_goes_on_where_the_first_left_off(catalog: SqlCatalog, table: Table) -> None:
+    run(catalog, run_id="first")
+    append_many(table.refresh(), 6, start=100)
+    assert compacted(catalog).files_rewritten == 7
+    assert ids(table) == [*range(60), *range(100, 160)]

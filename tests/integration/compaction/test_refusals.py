@@ -1,0 +1,179 @@
+"""What cannot be rewritten exactly is refused before anything is written, and damaged files fail with their names."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+
+from tableformat.engine import UnreadableDataFile
+from tableformat.maintenance import UnsupportedTable
+from tableformat.maintenance.compaction import plan_compaction
+from tests.integration.compaction.deletes import delete_positions
+from tests.integration.compaction.tables import (
+    IDENTIFIER,
+    NOW,
+    SMALL_TARGET,
+    append_many,
+    compacted,
+    create,
+    data_files,
+    put_file,
+    stored_rows,
+)
+
+
+def append_file(table: Table, **arguments: Any) -> None:
+    """Commit an entry as another engine might have."""
+    known: dict[str, Any] = {
+        "content": DataFileContent.DATA,
+        "file_path": f"{table.location()}/data/x.parquet",
+        "file_format": FileFormat.PARQUET,
+        "partition": Record(),
+        "record_count": 1,
+        "file_size_in_bytes": 100,
+    }
+    file = DataFile.from_args(**(known | arguments))
+    file.spec_id = 0
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"file_format": FileFormat.AVRO}, "AVRO, not Parquet"),
+        ({"file_format": FileFormat.ORC}, "ORC, not Parquet"),
+        ({"key_metadata": b"key"}, "is encrypted"),
+        ({"file_path": "file:///warehouse/a#b.parquet"}, "a character that file access cuts paths at"),
+        ({"file_path": "s3://bucket/a?b.parquet"}, "a character that file access cuts paths at"),
+    ],
+)
+def test_a_file_that_cannot_be_rewritten_exactly_makes_the_plan_refuse(
+    catalog: SqlCatalog, arguments: dict[str, object], reason: str
+) -> None:
+    table = create(catalog)
+    append_many(table, 4)
+    append_file(table, **arguments)
+
+    with pytest.raises(UnsupportedTable, match=reason) as refusal:
+        plan_compaction(table, SMALL_TARGET, now=NOW)
+
+    assert "table db.events is left alone" in str(refusal.value)
+
+
+def test_a_table_with_row_lineage_is_refused(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 5)
+    metadata = json.loads(table.metadata.model_dump_json()) | {"format-version": 3, "next-row-id": 50}
+    path = f"{table.location()}/metadata/upgraded.metadata.json"
+    with table.io.new_output(path).create() as stream:
+        stream.write(json.dumps(metadata).encode())
+    catalog.drop_table(IDENTIFIER)
+    catalog.register_table(IDENTIFIER, path)
+
+    with pytest.raises(UnsupportedTable, match="format version 3"):
+        compacted(catalog)
+
+
+def test_a_table_with_delete_files_is_refused(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 5)
+    delete_positions(table, {data_files(table)[0].file_path: [0]})
+
+    with pytest.raises(UnsupportedTable, match="1 delete files"):
+        compacted(catalog)
+
+    assert len(table.refresh().metadata.snapshots) == 6
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) - 8] = bytes(len(content) - 12)
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("break_it", "reason"),
+    [
+        (Path.unlink, "does not exist"),
+        (truncate, "bytes, and its manifest says"),
+        (damage, "Couldn't deserialize thrift"),
+    ],
+)
+def test_a_broken_file_fails_the_run_with_its_name_and_leaves_the_table_as_it_was(
+    catalog: SqlCatalog, break_it: Callable[[Path], None], reason: str
+) -> None:
+    table = create(catalog)
+    append_many(table, 6)
+    broken = data_files(table)[3].file_path
+    break_it(Path(broken.removeprefix("file://")))
+    folder = Path(table.location().removeprefix("file://"))
+    before = {path for path in folder.rglob("*") if path.is_file()}
+
+    with pytest.raises(UnreadableDataFile, match=reason) as failure:
+        compacted(catalog)
+
+    assert failure.value.path == broken
+    assert {path for path in folder.rglob("*") if path.is_file()} == before
+    assert len(table.refresh().metadata.snapshots) == 6
+
+
+def test_a_wrong_row_count_in_a_manifest_is_noticed(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 4)
+    path = data_files(table)[0].file_path
+    size = len(table.io.new_input(path))
+    copied = f"{table.location()}/data/copy.parquet"
+    with table.io.new_input(path).open() as source, table.io.new_output(copied).create() as target:
+        target.write(source.read())
+    append_file(table, file_path=copied, record_count=11, file_size_in_bytes=size)
+
+    with pytest.raises(UnreadableDataFile, match="has 10 rows, and its manifest says 11"):
+        compacted(catalog)
+
+
+def test_a_column_of_a_foreign_type_fails_the_run_with_the_files_name(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 4)
+    fields = table.schema().as_arrow()
+    foreign = pa.schema([fields.field("id"), fields.field("city").with_type(pa.int64()), fields.field("quantity")])
+    path = put_file(table, pa.table([[1], [2], pa.array([3], pa.int32())], schema=foreign), field_ids=False)
+
+    with pytest.raises(UnreadableDataFile, match=r"column 'city' is int64, which is not a form of string") as failure:
+        compacted(catalog)
+
+    assert failure.value.path == path
+
+
+def test_a_null_in_a_required_column_is_never_written_as_something_else(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 4)
+    fields = table.schema().as_arrow()
+    nullable = pa.schema([fields.field("id").with_nullable(True), fields.field("city"), fields.field("quantity")])
+    put_file(table, pa.Table.from_pylist([{"id": None}], schema=nullable), field_ids=False)
+    before = stored_rows(table)
+
+    with pytest.raises(UnreadableDataFile, match="required column 'id'"):
+        compacted(catalog)
+
+    assert stored_rows(table.refresh()) == before
+
+
+def test_a_file_without_field_ids_and_without_a_name_mapping_is_not_guessed_at(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 4)
+    put_file(table, pa.table({"id": pa.array([1], pa.int64())}), field_ids=False)
+
+    with pytest.raises(UnreadableDataFile, match="no field ids, and the table has no name mapping"):
+        compacted(catalog)
