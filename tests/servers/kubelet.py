@@ -144,15 +144,19 @@ class LocalProcesses:
             secret = self._core.read_namespaced_secret(source.secret_ref.name, pod.metadata.namespace)
             values.update({key: base64.b64decode(value).decode() for key, value in (secret.data or {}).items()})
         for variable in container.env or []:
-            values[variable.name] = self._value(pod, variable)
+            value = self._value(pod, variable)
+            if value is not None:
+                values[variable.name] = value
         return values
 
-    def _value(self, pod: Pod, variable: Any) -> str:
+    def _value(self, pod: Pod, variable: Any) -> str | None:
         if variable.value_from is None:
-            return variable.value or ""
+            return str(variable.value or "")
         if variable.value_from.secret_key_ref is not None:
             reference = variable.value_from.secret_key_ref
             secret = self._core.read_namespaced_secret(reference.name, pod.metadata.namespace)
+            if reference.optional and reference.key not in secret.data:
+                return None
             return base64.b64decode(secret.data[reference.key]).decode()
         fields = {
             "metadata.name": pod.metadata.name,
