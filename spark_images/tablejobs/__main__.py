@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
-from tableformat.maintenance.compaction import CompactionResult, compact
 
 from tableformat.catalogs import open_catalog
 from tableformat.errors import PermanentError, TransientError
+from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.job import JobReport, MaintenanceJob
 from tablejobs.executor import SparkExecutor
 from tablejobs.reporting import Reporter

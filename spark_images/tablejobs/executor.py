@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pyspark import AccumulatorParam, InheritableThread, SparkContext
 from pyspark.sql import SparkSession
-from tableformat.engine import RewriteResult, RewriteTask, rewrite
 
+from tableformat.engine import RewriteResult, RewriteTask, rewrite
 from tablejobs.session import start_session, stop_session
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tableformat.maintenance.compaction import Progress
-
 from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
 
 SECONDS_BETWEEN_UPDATES = 3.0

@@ -7,7 +7,7 @@ write took no effect and never will; anything less sure is `OutcomeUnknown`.
 from tableformat.errors import PermanentError, TransientError
 
 
-class WriteOutcome(Exception):  # noqa: N818 - these are answers, which the commit turns into errors or into success
+class WriteOutcome(Exception):
     """A write did not end in a plain success."""
 
 

@@ -7,9 +7,9 @@ catalog's configuration names where things are, and the pod's environment suppli
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
-from tableformat.maintenance.compaction import CompactionOptions, CompactionResult
 
 from tableformat.catalogs import CatalogConfig
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult
 
 
 class _Value(BaseModel):

@@ -18,6 +18,8 @@ from typing import Any
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
+from tests.servers.process import die_with_parent
+
 Pod = Any  # the client library has no types
 
 
@@ -125,7 +127,12 @@ class LocalProcesses:
             command = [*(container.command or []), *(container.args or [])]
             with log.open("wb") as output:
                 process = subprocess.Popen(
-                    command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                    command,
+                    env=environment,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,
                 )
                 self.running[pod.metadata.name] = process
                 try:

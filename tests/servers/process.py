@@ -42,7 +42,7 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 env=dict(env) if env is not None else None,
                 start_new_session=True,  # Ctrl-C reaches the run, which stops its servers in order
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     @property
@@ -99,5 +99,5 @@ def start_on_free_ports(start: Callable[[], Server], *, attempts: int = 3) -> Se
     raise AssertionError("unreachable")
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

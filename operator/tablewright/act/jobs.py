@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tableformat.maintenance.compaction import CompactionOptions
-
 from tableformat.maintenance.job import MaintenanceJob, RunReference
 from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
 from tablewright.api.objects import KubernetesObject, owner_reference

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
-from tableformat.inspection import TableHealth, table_health
 
 from tableformat.errors import PermanentError, TransientError
+from tableformat.inspection import TableHealth, table_health
 from tablewright.api.table import HealthFigures, ManagedTable
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
 

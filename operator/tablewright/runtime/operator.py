@@ -6,7 +6,6 @@ kopf's handlers, annotations, finalizers and timers are not used: they are edge-
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,8 +26,6 @@ from tablewright.runtime.events import EventRouter
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import Key, Reconciler
 from tablewright.runtime.store import ObjectStore
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,14 @@ def run_operator(settings: OperatorSettings) -> None:
         lambda: datetime.now(UTC).replace(microsecond=0),
         kubeconfig=settings.kubeconfig,
     )
+    workers = _Workers(reconciler, settings.concurrency)
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(_log_in)
+    kopf.on.startup(registry=registry)(workers.start)
+    kopf.on.cleanup(registry=registry)(workers.stop)
+    _watch_all(registry, store, workers.queue)
     kopf.run(
-        registry=_registry(store, reconciler, settings),
+        registry=registry,
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=list(settings.namespaces),
@@ -61,33 +64,36 @@ def run_operator(settings: OperatorSettings) -> None:
     )
 
 
-def _registry(store: ObjectStore, reconciler: Reconciler, settings: OperatorSettings) -> kopf.OperatorRegistry:
-    registry = kopf.OperatorRegistry()
-    pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="pass")
-    running: list[asyncio.Task[None]] = []
+class _Workers:
+    """The queue's workers, in kopf's event loop; passes block, so they run in threads."""
 
-    async def work(key: Key) -> float | None:
-        return await asyncio.get_running_loop().run_in_executor(pool, reconciler.reconcile, key)
+    def __init__(self, reconciler: Reconciler, concurrency: int) -> None:
+        self._reconciler = reconciler
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="pass")
+        self.queue: WorkQueue[Key] = WorkQueue(self._work, concurrency=concurrency)
+        self._running: asyncio.Task[None] | None = None
 
-    queue: WorkQueue[Key] = WorkQueue(work, concurrency=settings.concurrency)
+    async def start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.posting.enabled = False  # our own events say what matters
+        self._running = asyncio.create_task(self.queue.run())
 
-    @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_via_client(**kwargs)  # the pod's own access, or a kubeconfig with all its plug-ins
-
-    @kopf.on.startup(registry=registry)
-    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
-        settings.posting.enabled = False
-        running.append(asyncio.create_task(queue.run()))
-
-    @kopf.on.cleanup(registry=registry)
-    async def stop(**_: Any) -> None:
-        for task in running:
-            task.cancel()
+    async def stop(self, **_: Any) -> None:
+        if self._running is not None:
+            self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await task
-        pool.shutdown(wait=True)
+                await self._running
+        self._pool.shutdown(wait=True)
 
+    async def _work(self, key: Key) -> float | None:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._reconciler.reconcile, key)
+
+
+def _log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    """By the client library: the pod's own access, or a kubeconfig with all its plug-ins."""
+    return kopf.login_via_client(**kwargs)
+
+
+def _watch_all(registry: kopf.OperatorRegistry, store: ObjectStore, queue: WorkQueue[Key]) -> None:
     router = EventRouter(store)
 
     def watch(kind: str) -> Callable[..., Any]:
@@ -107,4 +113,3 @@ def _registry(store: ObjectStore, reconciler: Reconciler, settings: OperatorSett
     kopf.on.event("batch", "v1", "jobs", labels={RUN_LABEL: kopf.PRESENT}, registry=registry)(watch("Job"))
     pointers = {LABEL_KIND: KIND_TABLE}
     kopf.on.event("", "v1", "configmaps", labels=pointers, registry=registry)(watch("ConfigMap"))
-    return registry
