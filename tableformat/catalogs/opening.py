@@ -4,6 +4,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 from tableformat.catalogs.configmap import ConfigMapCatalog
+from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
 from tableformat.catalogs.sql import SharedSqlCatalog
 
 _SQL_TYPES = {"sql", "in-memory"}
@@ -17,7 +18,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
         case SqlConfig():
             return SharedSqlCatalog(config)
         case DynamoDbConfig():
-            return load_catalog(config.name, **config.properties)
+            return JavaLayoutDynamoDbCatalog(config)
         case PyIcebergConfig():
             if config.properties.get("type") in _SQL_TYPES:
                 return SharedSqlCatalog(_sql(config))  # the same tables in the same database, committed our way

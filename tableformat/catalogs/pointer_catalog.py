@@ -32,7 +32,7 @@ from typing_extensions import override
 from tableformat.catalogs import purge
 from tableformat.catalogs.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
-from tableformat.catalogs.outcomes import CatalogUnavailableError, CorruptCatalogEntryError, LostRace, WriteOutcome
+from tableformat.catalogs.outcomes import CorruptCatalogEntryError, LostRace, WriteOutcome
 
 
 class PointerCatalog(MetastoreCatalog, ABC):
@@ -110,10 +110,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                     self.swap_pointer(name, pointer, metadata_location, metadata)
                 return self.load_table(name)
             except WriteOutcome as outcome:
-                if not backoff.wait():
-                    raise CommitFailedException(
-                        f"Table {'.'.join(name)} could not be registered in {backoff.attempts} attempts: {outcome}"
-                    ) from outcome
+                backoff.wait_or_give_up(f"register table {'.'.join(name)}", outcome)
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
@@ -168,10 +165,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                 self.delete_pointer(name, pointer)
                 return
             except WriteOutcome as outcome:
-                if not backoff.wait():
-                    raise CatalogUnavailableError(
-                        f"Table {'.'.join(name)} could not be dropped in {backoff.attempts} attempts: {outcome}"
-                    ) from outcome
+                backoff.wait_or_give_up(f"drop table {'.'.join(name)}", outcome)
                 pointer = self.read_pointer(name)
                 if pointer is None and not isinstance(outcome, LostRace):
                     return  # the answer was lost, the deletion was not

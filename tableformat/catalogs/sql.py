@@ -150,6 +150,8 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     @override
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
         name = self.namespace_identifier(namespace)
+        if name[:-1]:
+            self._require_namespace(name[:-1])
         try:
             super().create_namespace(name, {**properties, _EXISTS: "true"})
         except IntegrityError as error:
