@@ -13,6 +13,7 @@ from botocore.exceptions import (
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
+    IncompleteReadError,
     NoCredentialsError,
     PartialCredentialsError,
 )
@@ -72,6 +73,7 @@ _NEVER_SENT = (EndpointConnectionError, ConnectTimeoutError)
 
 class ItemStore:
     def __init__(self, client: "DynamoDBClient", table: str) -> None:
+        client.meta.events.register("response-received.dynamodb", _refuse_half_an_answer)
         self._client = client
         self._table = table
 
@@ -267,6 +269,15 @@ class ItemStore:
             f"no AWS credentials for DynamoDB table {self._table}: {error}. Give them in the environment, by workload "
             "identity, or as the properties dynamodb.access-key-id and dynamodb.secret-access-key"
         )
+
+
+def _refuse_half_an_answer(response_dict: Mapping[str, Any] | None, **_: object) -> None:
+    """botocore reads an answer that was cut off as an empty one, which would say that there is no such table."""
+    if response_dict is None or response_dict["headers"].get("Content-Encoding"):
+        return
+    promised, body = response_dict["headers"].get("Content-Length"), response_dict["body"]
+    if promised is not None and int(promised) != len(body):
+        raise IncompleteReadError(actual_bytes=len(body), expected_bytes=int(promised))
 
 
 def _key(identifier: str, namespace: str) -> Item:

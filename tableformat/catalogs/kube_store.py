@@ -27,6 +27,7 @@ PAGE = 500
 _NEVER_SENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 _TRANSPORT = (urllib3.exceptions.HTTPError, OSError)
 _EXPIRED = 410
+_PASSING = {0, 408, 409, 429}  # of a read; the server itself has no 409 for one, but what stands between may
 
 Answer = TypeVar("Answer")
 
@@ -145,7 +146,7 @@ class ConfigMapStore:
                 return call()
             except ApiException as error:
                 self._refuse_if_forbidden(error, verb)
-                if error.status not in (0, 429) and error.status < 500:
+                if error.status not in _PASSING and error.status < 500:
                     raise
                 cause: Exception = error
             except _TRANSPORT as error:

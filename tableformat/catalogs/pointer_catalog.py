@@ -233,7 +233,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
             return FromInputFile.table_metadata(io.new_input(location))
         except (ValidationError, UnicodeDecodeError) as error:
             raise UnreadableMetadataError(
-                f"{location} cannot be read as the metadata of an Iceberg table: it is damaged, something else, or uses "
+                f"{location} cannot be read as the metadata of an Iceberg table: it is damaged, or it uses "
                 f"what PyIceberg does not know. Nothing was changed ({error})"
             ) from error
 
