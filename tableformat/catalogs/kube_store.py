@@ -53,8 +53,8 @@ def connect(kubeconfig: str | None, context: str | None) -> client.ApiClient:
             config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
     except ConfigException as error:
         raise CatalogAccessError(
-            f"no access to Kubernetes: {error}. Give a kubeconfig and context that exist, or run in a pod with a "
-            "service account's token"
+            f"no access to Kubernetes by kubeconfig {kubeconfig or '(default)'}, context {context or '(current)'}: "
+            f"{error} Give a kubeconfig and context that exist, or run in a pod with a service account's token"
         ) from error
     configuration.retries = False
     return client.ApiClient(configuration)

@@ -34,6 +34,7 @@ class Answer:
 
     status: int
     applied: bool = False
+    content: bytes = b"{}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class FaultProxy:
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
+        self._server.hang_up_idle_clients()
         self._server.server_close()  # waits for the requests under way, the delayed ones too
         self._thread.join()
 
@@ -106,7 +108,13 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, proxy: FaultProxy) -> None:
         self.proxy = proxy
+        self.idle: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def hang_up_idle_clients(self) -> None:
+        for connection in list(self.idle):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away is what this proxy is about, not a failure of it."""
@@ -114,11 +122,15 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 1.0  # of an idle connection, so that the proxy can end
+    timeout = 5.0  # of an idle connection, so that the proxy can end in any case
     server: _Server
 
     def handle_one_request(self) -> None:
-        self.raw_requestline = self.rfile.readline(65537)
+        self.server.idle.add(self.connection)
+        try:
+            self.raw_requestline = self.rfile.readline(65537)
+        finally:
+            self.server.idle.discard(self.connection)
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True
             return
@@ -130,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(fault.action, Answer):
             if fault.action.applied:
                 self._forward(request)
-            self._send(fault.action.status, {"Content-Type": "application/json"}, b"{}")
+            self._send(fault.action.status, {"Content-Type": "application/json"}, fault.action.content)
         else:
             self._break(fault.action, request, fault.seconds)
 
