@@ -6,7 +6,12 @@ nowhere else.
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 from tableformat.catalogs.opening import open_catalog
-from tableformat.catalogs.outcomes import CatalogAccessError, CatalogUnavailableError, CorruptCatalogEntryError
+from tableformat.catalogs.outcomes import (
+    CatalogAccessError,
+    CatalogUnavailableError,
+    CorruptCatalogEntryError,
+    UnreadableMetadataError,
+)
 
 __all__ = [
     "CatalogAccessError",
@@ -17,5 +22,6 @@ __all__ = [
     "DynamoDbConfig",
     "PyIcebergConfig",
     "SqlConfig",
+    "UnreadableMetadataError",
     "open_catalog",
 ]

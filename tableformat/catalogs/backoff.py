@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pyiceberg.table import TableProperties
 from pyiceberg.utils.properties import property_as_int
 
+from tableformat.catalogs.outcomes import CatalogUnavailableError
+
 
 @dataclass(frozen=True)
 class RetryPolicy:
@@ -85,3 +87,10 @@ class Backoff:
         self.attempts += 1
         self._sleep(self._jitter(longest / 2, longest) / 1000)
         return True
+
+    def wait_or_give_up(self, what: str, outcome: Exception) -> None:
+        """For writes outside a table's commit: waits, or raises when there may be no further attempt."""
+        if not self.wait():
+            raise CatalogUnavailableError(
+                f"could not {what} in {self.attempts} attempts: try again later ({outcome})"
+            ) from outcome

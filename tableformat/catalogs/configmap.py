@@ -20,7 +20,7 @@ from tableformat.catalogs.config import ConfigMapConfig
 from tableformat.catalogs.configmap_tables import TableObjects
 from tableformat.catalogs.kube_store import ConfigMap, ConfigMapStore, connect
 from tableformat.catalogs.naming import KIND_NAMESPACE, labels_of, object_name
-from tableformat.catalogs.outcomes import CatalogUnavailableError, OutcomeUnknown, WriteOutcome
+from tableformat.catalogs.outcomes import OutcomeUnknown, WriteOutcome
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 
 TIMEOUT = "configmap.request-timeout-seconds"
@@ -95,7 +95,7 @@ class ConfigMapCatalog(PointerCatalog):
                 self._store.create(wanted)
                 return
             except WriteOutcome as outcome:
-                _wait(backoff, f"create namespace {'.'.join(name)}", outcome)
+                backoff.wait_or_give_up(f"create namespace {'.'.join(name)}", outcome)
 
     @override
     def drop_namespace(self, namespace: str | Identifier) -> None:
@@ -114,7 +114,7 @@ class ConfigMapCatalog(PointerCatalog):
                 return
             except WriteOutcome as outcome:
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
-                _wait(backoff, f"drop namespace {'.'.join(name)}", outcome)
+                backoff.wait_or_give_up(f"drop namespace {'.'.join(name)}", outcome)
 
     @override
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
@@ -155,7 +155,7 @@ class ConfigMapCatalog(PointerCatalog):
                 self._store.replace(found, {**found.data, records.PROPERTIES: text})
                 return first
             except WriteOutcome as outcome:
-                _wait(backoff, f"change the properties of namespace {'.'.join(name)}", outcome)
+                backoff.wait_or_give_up(f"change the properties of namespace {'.'.join(name)}", outcome)
 
     def _find_namespace(self, name: Identifier) -> ConfigMap | None:
         found = self._store.get(object_name(self.name, KIND_NAMESPACE, name))
@@ -166,10 +166,3 @@ class ConfigMapCatalog(PointerCatalog):
     def _children(self, parent: Identifier) -> list[Identifier]:
         found = self._store.list(labels_of(self.name, KIND_NAMESPACE, parent))
         return sorted(records.parse_identifier(self._store.describe(item.name), item.data) for item in found)
-
-
-def _wait(backoff: Backoff, what: str, outcome: WriteOutcome) -> None:
-    if not backoff.wait():
-        raise CatalogUnavailableError(
-            f"could not {what} in {backoff.attempts} attempts: try again ({outcome})"
-        ) from outcome

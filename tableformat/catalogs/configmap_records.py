@@ -124,7 +124,7 @@ def _json(holder: str, data: Mapping[str, str], key: str) -> object:
         value: object = json.loads(data[key])
         return value
     except ValueError:
-        raise _corrupt(holder, f"has an {key} that is not JSON: {data[key]!r}", "correct it") from None
+        raise _corrupt(holder, f"has no JSON in {key}: {data[key]!r}", "correct it") from None
 
 
 def _corrupt(holder: str, what: str, remedy: str) -> CorruptCatalogEntryError:

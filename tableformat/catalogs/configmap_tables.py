@@ -126,7 +126,7 @@ class TableObjects:
             try:
                 self._put(TableRecord(target, origin.record.table_uuid, moved_from=Move(source, move)))
             except WriteOutcome as outcome:
-                self._wait(backoff, f"reserve the name {'.'.join(target)}", outcome)
+                backoff.wait_or_give_up(f"reserve the name {'.'.join(target)}", outcome)
 
     def _mark_moved(self, source: Identifier, target: Identifier, move: str) -> None:
         backoff = Backoff(SMALL_WRITES)
@@ -140,7 +140,7 @@ class TableObjects:
             try:
                 self._store.replace(entry.object, replace(entry.record, moved_to=Move(target, move)).to_data())
             except WriteOutcome as outcome:
-                self._wait(backoff, f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
+                backoff.wait_or_give_up(f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
 
     def _take_back_if_target_was_taken(self, source: Identifier, target: Identifier, move: str) -> None:
         """Between reserving a name and moving to it, a creator that saw no move yet may have taken the name."""
@@ -154,7 +154,7 @@ class TableObjects:
             try:
                 self._store.replace(entry.object, replace(entry.record, moved_to=None).to_data())
             except WriteOutcome as outcome:
-                self._wait(backoff, f"take back the rename of {'.'.join(source)}", outcome)
+                backoff.wait_or_give_up(f"take back the rename of {'.'.join(source)}", outcome)
                 continue
             raise TableAlreadyExistsError(f"Table {'.'.join(target)} already exists")
 
@@ -191,7 +191,7 @@ class TableObjects:
                 else:
                     self._store.replace(entry.object, replace(entry.record, moved_from=None).to_data())
             except WriteOutcome as outcome:
-                self._wait(backoff, f"finish the rename to {'.'.join(identifier)}", outcome)
+                backoff.wait_or_give_up(f"finish the rename to {'.'.join(identifier)}", outcome)
 
     def _forget_origin(self, entry: _Entry) -> bool:
         """Whether nothing of the rename is left at its old name, after an attempt to see to that."""
@@ -267,9 +267,3 @@ class TableObjects:
 
     def _name(self, identifier: Identifier) -> str:
         return object_name(self._catalog, KIND_TABLE, identifier)
-
-    def _wait(self, backoff: Backoff, what: str, outcome: WriteOutcome) -> None:
-        if not backoff.wait():
-            raise CatalogUnavailableError(
-                f"could not {what} in {backoff.attempts} attempts: try again ({outcome})"
-            ) from outcome

@@ -27,6 +27,7 @@ PAGE = 500
 _NEVER_SENT = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 _TRANSPORT = (urllib3.exceptions.HTTPError, OSError)
 _EXPIRED = 410
+_PASSING = {0, 408, 409, 429}  # of a read; the server itself has no 409 for one, but what stands between may
 
 Answer = TypeVar("Answer")
 
@@ -52,8 +53,8 @@ def connect(kubeconfig: str | None, context: str | None) -> client.ApiClient:
             config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
     except ConfigException as error:
         raise CatalogAccessError(
-            f"no access to Kubernetes: {error}. Give a kubeconfig and context that exist, or run in a pod with a "
-            "service account's token"
+            f"no access to Kubernetes by kubeconfig {kubeconfig or '(default)'}, context {context or '(current)'}: "
+            f"{error} Give a kubeconfig and context that exist, or run in a pod with a service account's token"
         ) from error
     configuration.retries = False
     return client.ApiClient(configuration)
@@ -145,7 +146,7 @@ class ConfigMapStore:
                 return call()
             except ApiException as error:
                 self._refuse_if_forbidden(error, verb)
-                if error.status not in (0, 429) and error.status < 500:
+                if error.status not in _PASSING and error.status < 500:
                     raise
                 cause: Exception = error
             except _TRANSPORT as error:

@@ -1,10 +1,12 @@
-"""The one way to open a catalog: from its typed configuration to a PyIceberg `Catalog`."""
+"""The one way to open a catalog: from its typed configuration to a PyIceberg `Catalog`.
+
+Each kind is imported when it is opened: the clients of Kubernetes, AWS and SQL take seconds to import on a small
+machine, and a job needs one of them.
+"""
 
 from pyiceberg.catalog import Catalog, load_catalog
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
-from tableformat.catalogs.configmap import ConfigMapCatalog
-from tableformat.catalogs.sql import SharedSqlCatalog
 
 _SQL_TYPES = {"sql", "in-memory"}
 
@@ -13,15 +15,25 @@ def open_catalog(config: CatalogConfig) -> Catalog:
     """Opens it. A catalog belongs to the process that opened it, and must be opened anew in a fork."""
     match config:
         case ConfigMapConfig():
+            from tableformat.catalogs.configmap import ConfigMapCatalog
+
             return ConfigMapCatalog(config)
         case SqlConfig():
-            return SharedSqlCatalog(config)
+            return _open_sql(config)
         case DynamoDbConfig():
-            return load_catalog(config.name, **config.properties)
+            from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
+
+            return JavaLayoutDynamoDbCatalog(config)
         case PyIcebergConfig():
             if config.properties.get("type") in _SQL_TYPES:
-                return SharedSqlCatalog(_sql(config))  # the same tables in the same database, committed our way
+                return _open_sql(_sql(config))  # the same tables in the same database, committed our way
             return load_catalog(config.name, **config.properties)
+
+
+def _open_sql(config: SqlConfig) -> Catalog:
+    from tableformat.catalogs.sql import SharedSqlCatalog
+
+    return SharedSqlCatalog(config)
 
 
 def _sql(config: PyIcebergConfig) -> SqlConfig:

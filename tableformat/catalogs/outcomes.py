@@ -33,3 +33,7 @@ class CatalogAccessError(PermanentError):
 
 class CorruptCatalogEntryError(PermanentError):
     """An object that holds a pointer is not as we write it; the message names it. Nothing was overwritten."""
+
+
+class UnreadableMetadataError(PermanentError):
+    """A metadata file is there, but cannot be understood."""

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from uuid import UUID
 
 import pyarrow as pa
-from pydantic import ValidationError
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -16,6 +15,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     NoSuchViewError,
     TableAlreadyExistsError,
+    ValidationError,
 )
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
@@ -32,7 +32,8 @@ from typing_extensions import override
 from tableformat.catalogs import purge
 from tableformat.catalogs.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
-from tableformat.catalogs.outcomes import CatalogUnavailableError, CorruptCatalogEntryError, LostRace, WriteOutcome
+from tableformat.catalogs.locations import free_location
+from tableformat.catalogs.outcomes import CorruptCatalogEntryError, LostRace, UnreadableMetadataError, WriteOutcome
 
 
 class PointerCatalog(MetastoreCatalog, ABC):
@@ -110,10 +111,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                     self.swap_pointer(name, pointer, metadata_location, metadata)
                 return self.load_table(name)
             except WriteOutcome as outcome:
-                if not backoff.wait():
-                    raise CommitFailedException(
-                        f"Table {'.'.join(name)} could not be registered in {backoff.attempts} attempts: {outcome}"
-                    ) from outcome
+                backoff.wait_or_give_up(f"register table {'.'.join(name)}", outcome)
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
@@ -168,10 +166,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                 self.delete_pointer(name, pointer)
                 return
             except WriteOutcome as outcome:
-                if not backoff.wait():
-                    raise CatalogUnavailableError(
-                        f"Table {'.'.join(name)} could not be dropped in {backoff.attempts} attempts: {outcome}"
-                    ) from outcome
+                backoff.wait_or_give_up(f"drop table {'.'.join(name)}", outcome)
                 pointer = self.read_pointer(name)
                 if pointer is None and not isinstance(outcome, LostRace):
                     return  # the answer was lost, the deletion was not
@@ -237,7 +232,10 @@ class PointerCatalog(MetastoreCatalog, ABC):
         try:
             return FromInputFile.table_metadata(io.new_input(location))
         except (ValidationError, UnicodeDecodeError) as error:
-            raise CorruptCatalogEntryError(f"{location} is not the metadata of an Iceberg table: {error}") from error
+            raise UnreadableMetadataError(
+                f"{location} cannot be read as the metadata of an Iceberg table: it is damaged, or it uses "
+                f"what PyIceberg does not know. Nothing was changed ({error})"
+            ) from error
 
     def stage(
         self,
@@ -267,7 +265,9 @@ class PointerCatalog(MetastoreCatalog, ABC):
         """PyIceberg's knows one level of namespaces only; the location is all that it takes from the identifier."""
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
-        location = location.rstrip("/") if location else self.default_location(name)
+        if location is None:
+            preferred = self.default_location(name)
+            location = free_location(self._load_file_io(properties, preferred), preferred)
         staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
         return StagedTable(
             identifier=name,

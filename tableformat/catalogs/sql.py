@@ -35,7 +35,7 @@ from tableformat.catalogs.outcomes import (
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_LOCK_WAIT_SECONDS = 60
+_LOCK_WAIT_SECONDS = 60.0
 _EXISTS = "exists"  # the row by which a namespace without properties exists; also Iceberg Java's
 
 
@@ -45,7 +45,7 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
     @override
     def _init_catalog(self) -> None:
-        event.listen(self.engine, "handle_error", _translate)
+        event.listen(self.engine, "handle_error", _translate, retval=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _share)
         super()._init_catalog()
@@ -150,6 +150,8 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     @override
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
         name = self.namespace_identifier(namespace)
+        if name[:-1]:
+            self._require_namespace(name[:-1])
         try:
             super().create_namespace(name, {**properties, _EXISTS: "true"})
         except IntegrityError as error:
@@ -179,7 +181,7 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
 def _share(connection: sqlite3.Connection, _: object) -> None:
     """Readers do not wait for a writer (write-ahead log), and writers wait for each other."""
-    connection.execute(f"PRAGMA busy_timeout = {_LOCK_WAIT_SECONDS * 1000}")
+    connection.execute(f"PRAGMA busy_timeout = {int(_LOCK_WAIT_SECONDS * 1000)}")
     deadline = time.monotonic() + _LOCK_WAIT_SECONDS
     while True:
         try:
@@ -192,11 +194,13 @@ def _share(connection: sqlite3.Connection, _: object) -> None:
             time.sleep(0.02)
 
 
-def _translate(context: ExceptionContext) -> None:
+def _translate(context: ExceptionContext) -> Exception | None:
+    """The error to raise instead of SQLAlchemy's, for PyIceberg's statements as for ours; None: leave it."""
     if isinstance(context.original_exception, sqlite3.OperationalError) and _is_busy(context.original_exception):
-        context.chained_exception = CatalogUnavailableError(
-            f"the SQLite database stayed locked by another process for {_LOCK_WAIT_SECONDS} s: try again later"
+        return CatalogUnavailableError(
+            f"the SQLite database stayed locked by another process for {_LOCK_WAIT_SECONDS:g} s: try again later"
         )
+    return None
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -6,10 +6,19 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import CatalogConfig, ConfigMapConfig, PyIcebergConfig, SqlConfig, open_catalog
+from tableformat.catalogs import (
+    CatalogConfig,
+    ConfigMapConfig,
+    DynamoDbConfig,
+    PyIcebergConfig,
+    SqlConfig,
+    open_catalog,
+)
+from tests.conftest import unique
+from tests.servers.dynamodb import DynamoDbAccess
 from tests.servers.kubernetes import KubernetesAccess
 
-KINDS = ("configMap", "sql", "in-memory")
+KINDS = ("configMap", "dynamoDB", "sql", "in-memory")
 
 
 @pytest.fixture(params=KINDS)
@@ -25,6 +34,20 @@ def configuration(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
         namespace: str = request.getfixturevalue("kube_namespace")
         return ConfigMapConfig(
             name="lake", warehouse=warehouse, namespace=namespace, kubeconfig=str(kubernetes.kubeconfig)
+        )
+    if kind == "dynamoDB":
+        dynamodb: DynamoDbAccess = request.getfixturevalue("dynamodb")
+        return DynamoDbConfig(
+            name="lake",
+            warehouse=warehouse,
+            table_name=unique("catalog"),
+            region=dynamodb.region,
+            endpoint=dynamodb.endpoint,
+            create_table=True,
+            properties={
+                "dynamodb.access-key-id": dynamodb.access_key,
+                "dynamodb.secret-access-key": dynamodb.secret_key,
+            },
         )
     if kind == "sql":
         return SqlConfig(name="lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=warehouse)

@@ -10,11 +10,14 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NoSuchViewError,
     TableAlreadyExistsError,
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
+
+from tableformat.catalogs import UnreadableMetadataError
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "name", StringType(), required=False))
 
@@ -113,3 +116,187 @@ def test_a_commit_on_stale_metadata_is_applied_when_its_requirements_still_hold(
     now = catalog.load_table("db.t")
     assert ids(now) == [1]
     assert now.properties["owner"] == "sales"
+
+
+def test_a_commit_without_a_change_writes_nothing(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA, properties={"owner": "sales"})
+    catalog.commit_table(table, (), ())
+    assert catalog.load_table("db.t").metadata_location == table.metadata_location
+    assert metadata_files(table) == {table.metadata_location}
+
+
+def test_a_commit_to_a_dropped_table_says_that_it_is_gone(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    catalog.drop_table("db.t")
+    with pytest.raises(NoSuchTableError):
+        table.transaction().set_properties(owner="sales").commit_transaction()
+    assert not catalog.table_exists("db.t")
+
+
+def test_a_commit_to_another_table_of_the_same_name_is_refused(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    catalog.drop_table("db.t")
+    other = catalog.create_table("db.t", SCHEMA)
+    with pytest.raises(CommitFailedException, match="UUID"):
+        table.transaction().set_properties(owner="sales").commit_transaction()
+    assert catalog.load_table("db.t").metadata_location == other.metadata_location
+
+
+def test_every_commit_gets_a_metadata_file_of_its_own_and_logs_the_one_before(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    seen = [table.metadata_location]
+    for number in range(3):
+        table.append(rows(number))
+        seen.append(table.metadata_location)
+    assert len(set(seen)) == 4
+    assert [entry.metadata_file for entry in catalog.load_table("db.t").metadata.metadata_log] == seen[:-1]
+    assert metadata_files(table) == set(seen)
+
+
+def test_old_metadata_files_are_removed_as_the_properties_say(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "db.t",
+        SCHEMA,
+        properties={
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "2",
+        },
+    )
+    seen = [table.metadata_location]
+    for number in range(5):
+        table.append(rows(number))
+        seen.append(table.metadata_location)
+    assert metadata_files(table) == set(seen[-3:])
+    assert ids(catalog.load_table("db.t")) == [0, 1, 2, 3, 4]
+
+
+def test_a_created_table_is_invisible_until_its_transaction_commits(catalog: Catalog) -> None:
+    with catalog.create_table_transaction("db.t", SCHEMA, properties={"owner": "sales"}) as transaction:
+        transaction.append(rows(1, 2))
+        assert not catalog.table_exists("db.t")
+    table = catalog.load_table("db.t")
+    assert ids(table) == [1, 2]
+    assert table.properties["owner"] == "sales"
+
+
+def test_of_two_transactions_that_create_a_table_one_fails(catalog: Catalog) -> None:
+    first = catalog.create_table_transaction("db.t", SCHEMA)
+    second = catalog.create_table_transaction("db.t", SCHEMA)
+    first.commit_transaction()
+    with pytest.raises(CommitFailedException):
+        second.commit_transaction()
+    table = catalog.load_table("db.t")
+    assert metadata_files(table) == {table.metadata_location}
+
+
+def test_a_table_is_registered_by_its_metadata(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(1))
+    catalog.create_namespace("other")
+    registered = catalog.register_table("other.copy", table.metadata_location)
+    assert registered.name() == ("other", "copy")
+    assert ids(registered) == [1]
+    assert registered.metadata.table_uuid == table.metadata.table_uuid
+
+
+def test_registering_over_a_table_needs_to_be_asked_for(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    older = table.metadata_location
+    table.append(rows(1))
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.register_table("db.t", older)
+    assert ids(catalog.load_table("db.t")) == [1]
+    assert ids(catalog.register_table("db.t", older, overwrite=True)) == []
+    assert catalog.load_table("db.t").metadata_location == older
+
+
+def test_nothing_is_registered_by_a_file_that_is_not_there_or_no_metadata(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        catalog.register_table("db.t", f"file://{tmp_path}/gone.metadata.json")
+    (tmp_path / "junk.metadata.json").write_text('{"format-version": 2}')
+    with pytest.raises(UnreadableMetadataError, match=r"junk\.metadata\.json"):
+        catalog.register_table("db.t", f"file://{tmp_path}/junk.metadata.json")
+    with pytest.raises(NoSuchNamespaceError):
+        catalog.register_table("nowhere.t", f"file://{tmp_path}/gone.metadata.json")
+    assert catalog.list_tables("db") == []
+
+
+def test_a_renamed_table_has_its_new_name_only_and_keeps_its_history(catalog: Catalog) -> None:
+    catalog.create_namespace("other")
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(1))
+    renamed = catalog.rename_table("db.t", "other.u")
+    assert renamed.name() == ("other", "u")
+    assert renamed.metadata == table.metadata
+    assert not catalog.table_exists("db.t")
+    assert catalog.list_tables("db") == []
+    assert catalog.list_tables("other") == [("other", "u")]
+    renamed.append(rows(2))
+    assert ids(catalog.load_table("other.u")) == [1, 2]
+    with pytest.raises(NoSuchTableError):
+        table.append(rows(3))
+
+
+def test_a_table_can_be_renamed_there_and_back(catalog: Catalog) -> None:
+    catalog.create_table("db.t", SCHEMA).append(rows(1))
+    catalog.rename_table("db.t", "db.u")
+    catalog.rename_table("db.u", "db.t")
+    assert catalog.list_tables("db") == [("db", "t")]
+    assert ids(catalog.load_table("db.t")) == [1]
+
+
+def test_a_rename_is_refused_without_effect(catalog: Catalog) -> None:
+    catalog.create_table("db.t", SCHEMA)
+    catalog.create_table("db.u", SCHEMA)
+    with pytest.raises(NoSuchTableError):
+        catalog.rename_table("db.missing", "db.v")
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.rename_table("db.t", "db.u")
+    with pytest.raises(NoSuchNamespaceError):
+        catalog.rename_table("db.t", "nowhere.t")
+    assert sorted(catalog.list_tables("db")) == [("db", "t"), ("db", "u")]
+
+
+def test_a_new_table_never_shares_the_folder_of_one_that_was_renamed_or_dropped(catalog: Catalog) -> None:
+    first = catalog.create_table("db.t", SCHEMA)
+    catalog.rename_table("db.t", "db.u")
+    second = catalog.create_table("db.t", SCHEMA)
+    catalog.drop_table("db.t")
+    third = catalog.create_table("db.t", SCHEMA)
+    assert len({first.location(), second.location(), third.location()}) == 3
+
+
+def test_a_purged_table_leaves_no_file(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    for number in range(3):
+        table.append(rows(number))
+    table.delete("id = 1")
+    catalog.purge_table("db.t")
+    assert not catalog.table_exists("db.t")
+    folder = Path(table.location().removeprefix("file://"))
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_a_purge_keeps_the_data_of_a_table_that_shares_it(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA, properties={"gc.enabled": "false"})
+    table.append(rows(1))
+    catalog.purge_table("db.t")
+    folder = Path(table.location().removeprefix("file://"))
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".parquet"}
+
+
+def test_an_identifier_without_a_namespace_or_with_an_empty_part_is_refused(catalog: Catalog) -> None:
+    for bad in ("t", "db.", ("db", ""), ()):
+        with pytest.raises(ValueError, match="identifier"):
+            catalog.create_table(bad, SCHEMA)
+        with pytest.raises(NoSuchTableError):
+            catalog.load_table(bad)
+
+
+def test_there_are_no_views(catalog: Catalog) -> None:
+    assert catalog.list_views("db") == []
+    assert not catalog.view_exists("db.v")
+    with pytest.raises(NoSuchViewError):
+        catalog.load_view("db.v")
+    with pytest.raises(NoSuchViewError):
+        catalog.drop_view("db.v")

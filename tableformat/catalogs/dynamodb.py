@@ -1,0 +1,323 @@
+"""PyIceberg's DynamoDB catalog, completed in the item layout of Iceberg's own Java `DynamoDbCatalog`.
+
+Every write is conditional on the attribute `v`, which every change renews, as the Java catalog does; so engines on
+the JVM and ours can work on the same tables at the same time. Nested namespaces are held as Java holds them, joined
+by dots, and so no name may contain a dot.
+"""
+
+import time
+import uuid
+
+import boto3
+from botocore.config import Config
+from pyiceberg.catalog import (
+    METADATA_LOCATION,
+    PREVIOUS_METADATA_LOCATION,
+    TABLE_TYPE,
+    PropertiesUpdateSummary,
+)
+from pyiceberg.catalog.dynamodb import (
+    DYNAMODB_ACCESS_KEY_ID,
+    DYNAMODB_COL_CREATED_AT,
+    DYNAMODB_COL_IDENTIFIER,
+    DYNAMODB_COL_NAMESPACE,
+    DYNAMODB_COL_UPDATED_AT,
+    DYNAMODB_COL_VERSION,
+    DYNAMODB_NAMESPACE,
+    DYNAMODB_PROFILE_NAME,
+    DYNAMODB_REGION,
+    DYNAMODB_SECRET_ACCESS_KEY,
+    DYNAMODB_SESSION_TOKEN,
+    DYNAMODB_TABLE_NAME,
+    PROPERTY_KEY_PREFIX,
+    DynamoDbCatalog,
+)
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchIcebergTableError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import AWS_ACCESS_KEY_ID, AWS_REGION, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+from pyiceberg.utils.properties import get_first_property_value
+from typing_extensions import override
+
+from tableformat.catalogs.backoff import SMALL_WRITES, Backoff
+from tableformat.catalogs.commit import Pointer
+from tableformat.catalogs.config import DynamoDbConfig
+from tableformat.catalogs.dynamodb_store import Item, ItemStore, text
+from tableformat.catalogs.outcomes import (
+    CorruptCatalogEntryError,
+    OutcomeUnknown,
+    WriteOutcome,
+)
+from tableformat.catalogs.pointer_catalog import PointerCatalog
+
+TIMEOUT = "dynamodb.request-timeout-seconds"
+
+_POINTER = PROPERTY_KEY_PREFIX + METADATA_LOCATION
+_PREVIOUS = PROPERTY_KEY_PREFIX + PREVIOUS_METADATA_LOCATION
+_TYPE = PROPERTY_KEY_PREFIX + TABLE_TYPE
+_ICEBERG = "ICEBERG"
+_JAVA_DEFAULT_LOCATION = "default_location"
+
+
+class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
+    def __init__(self, config: DynamoDbConfig) -> None:
+        properties = {**config.properties, "warehouse": config.warehouse, DYNAMODB_TABLE_NAME: config.table_name}
+        session = boto3.Session(
+            profile_name=properties.get(DYNAMODB_PROFILE_NAME),
+            region_name=config.region or get_first_property_value(properties, DYNAMODB_REGION, AWS_REGION),
+            aws_access_key_id=get_first_property_value(properties, DYNAMODB_ACCESS_KEY_ID, AWS_ACCESS_KEY_ID),
+            aws_secret_access_key=get_first_property_value(
+                properties, DYNAMODB_SECRET_ACCESS_KEY, AWS_SECRET_ACCESS_KEY
+            ),
+            aws_session_token=get_first_property_value(properties, DYNAMODB_SESSION_TOKEN, AWS_SESSION_TOKEN),
+        )
+        timeout = float(properties.get(TIMEOUT, "30"))
+        client = session.client(
+            "dynamodb",
+            endpoint_url=config.endpoint,
+            config=Config(retries={"total_max_attempts": 1}, connect_timeout=min(timeout, 10), read_timeout=timeout),
+        )
+        self._store = ItemStore(client, config.table_name)
+        self._create_if_missing = config.create_table
+        super().__init__(config.name, client=client, **properties)
+
+    @override
+    def _ensure_catalog_table_exists_or_create(self) -> None:
+        """Unlike PyIceberg's, creates nothing unless told to, and needs no permission for looking."""
+        if self._create_if_missing:
+            self._store.create_table_if_missing()
+
+    @override
+    def close(self) -> None:
+        self.dynamodb.close()
+
+    @override
+    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+        parts = super().namespace_identifier(namespace, error)
+        _refuse_dots(parts, error)
+        return parts
+
+    @override
+    def table_identifier(self, identifier: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+        parts = super().table_identifier(identifier, error)
+        _refuse_dots(parts, error)
+        return parts
+
+    # --- pointers
+
+    @override
+    def read_pointer(self, identifier: Identifier) -> Pointer | None:
+        item = self._store.get(*_key(identifier))
+        if item is None:
+            return None
+        holder = self._store.describe(*_key(identifier))
+        kind, location, version = text(item, _TYPE), text(item, _POINTER), text(item, DYNAMODB_COL_VERSION)
+        if kind is not None and kind.upper() != _ICEBERG:
+            raise NoSuchIcebergTableError(f"{holder} is not an Iceberg table: its {_TYPE} is {kind!r}")
+        for attribute, value in ((_TYPE, kind), (_POINTER, location), (DYNAMODB_COL_VERSION, version)):
+            if value is None:
+                raise CorruptCatalogEntryError(
+                    f"{holder} has no attribute {attribute}, or not as text: put it back. Nothing was changed"
+                )
+        return Pointer(location=str(location), version=str(version), holder=holder)
+
+    @override
+    def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        self._store.create({**_new_item(*_key(identifier)), _TYPE: {"S": _ICEBERG}, _POINTER: {"S": location}})
+
+    @override
+    def swap_pointer(self, identifier: Identifier, expected: Pointer, location: str, metadata: TableMetadata) -> None:
+        changes: Item = {
+            _TYPE: {"S": _ICEBERG},
+            _POINTER: {"S": location},
+            _PREVIOUS: {"S": expected.location},
+            **_renewed(),
+        }
+        self._store.update(*_key(identifier), changes, expected.version)
+
+    @override
+    def delete_pointer(self, identifier: Identifier, expected: Pointer) -> None:
+        self._store.delete(*_key(identifier), expected.version)
+
+    @override
+    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
+        source, target = self.rename_identifiers(from_identifier, to_identifier)
+        backoff, in_doubt = Backoff(SMALL_WRITES), False
+        while True:
+            pointer, item = self.read_pointer(source), self._store.get(*_key(source))
+            taken = self.read_pointer(target) is not None
+            if pointer is None or item is None:
+                if in_doubt and taken:
+                    break  # the answer was lost, the rename was not
+                raise NoSuchTableError(f"Table does not exist: {'.'.join(source)}")
+            if taken:
+                raise TableAlreadyExistsError(f"Table {'.'.join(target)} already exists")
+            identifier, namespace = _key(target)
+            moved: Item = {
+                **item,
+                DYNAMODB_COL_IDENTIFIER: {"S": identifier},
+                DYNAMODB_COL_NAMESPACE: {"S": namespace},
+                **_renewed(),
+            }
+            try:
+                self._store.move(*_key(source), pointer.version, moved)
+                break
+            except WriteOutcome as outcome:
+                in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
+                backoff.wait_or_give_up(f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
+        return self.load_table(target)
+
+    @override
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        self._require_namespace(name)
+        return self._tables_in(name)
+
+    def _tables_in(self, namespace: Identifier) -> list[Identifier]:
+        keys = self._store.query(DYNAMODB_COL_NAMESPACE, ".".join(namespace))
+        found = (str(key[DYNAMODB_COL_IDENTIFIER]["S"]) for key in keys)
+        return sorted(tuple(identifier.split(".")) for identifier in found if identifier != DYNAMODB_NAMESPACE)
+
+    @override
+    def default_location(self, identifier: Identifier) -> str:
+        java = self.load_namespace_properties(identifier[:-1]).get(_JAVA_DEFAULT_LOCATION)
+        return f"{java.rstrip('/')}/{identifier[-1]}" if java else super().default_location(identifier)
+
+    # --- namespaces
+
+    @override
+    def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
+        name = self.namespace_identifier(namespace)
+        if name[:-1]:
+            self._require_namespace(name[:-1])
+        item = {**_new_item(DYNAMODB_NAMESPACE, ".".join(name)), **_as_attributes(properties)}
+        backoff = Backoff(SMALL_WRITES)
+        while True:
+            found = self._store.get(DYNAMODB_NAMESPACE, ".".join(name))
+            if found is not None:
+                if found.get(DYNAMODB_COL_VERSION) == item[DYNAMODB_COL_VERSION]:
+                    return  # the answer to an earlier attempt was lost, the namespace was not
+                raise NamespaceAlreadyExistsError(f"Namespace {'.'.join(name)} already exists")
+            try:
+                self._store.create(item)
+                return
+            except WriteOutcome as outcome:
+                backoff.wait_or_give_up(f"create namespace {'.'.join(name)}", outcome)
+
+    @override
+    def drop_namespace(self, namespace: str | Identifier) -> None:
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        backoff, in_doubt = Backoff(SMALL_WRITES), False
+        while True:
+            found = self._store.get(DYNAMODB_NAMESPACE, ".".join(name))
+            if found is None:
+                if in_doubt:
+                    return  # the answer to an earlier attempt was lost, the deletion was not
+                raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(name)}")
+            if self._tables_in(name) or self.list_namespaces(name):
+                raise NamespaceNotEmptyError(f"Namespace {'.'.join(name)} is not empty")
+            try:
+                self._store.delete(DYNAMODB_NAMESPACE, ".".join(name), self._version(name, found))
+                return
+            except WriteOutcome as outcome:
+                in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
+                backoff.wait_or_give_up(f"drop namespace {'.'.join(name)}", outcome)
+
+    @override
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        parent: Identifier = ()
+        if namespace:
+            parent = self.namespace_identifier(namespace, NoSuchNamespaceError)
+            self._require_namespace(parent)
+        items = self._store.query(DYNAMODB_COL_IDENTIFIER, DYNAMODB_NAMESPACE)
+        names = (tuple(str(item[DYNAMODB_COL_NAMESPACE]["S"]).split(".")) for item in items)
+        return sorted(name for name in names if name[:-1] == parent)
+
+    @override
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        return self._store.get(DYNAMODB_NAMESPACE, ".".join(name)) is not None
+
+    @override
+    def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
+        return _properties(self._namespace_item(self.namespace_identifier(namespace, NoSuchNamespaceError)))
+
+    @override
+    def update_namespace_properties(
+        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
+    ) -> PropertiesUpdateSummary:
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        backoff = Backoff(SMALL_WRITES)
+        first: PropertiesUpdateSummary | None = None
+        while True:
+            found = self._namespace_item(name)
+            summary, updated = self._get_updated_props_and_update_summary(_properties(found), removals, updates)
+            first = first or summary  # a repetition after a lost answer finds its own work done already
+            kept = {key: value for key, value in found.items() if not key.startswith(PROPERTY_KEY_PREFIX)}
+            try:
+                self._store.replace({**kept, **_as_attributes(updated), **_renewed()}, self._version(name, found))
+                return first
+            except WriteOutcome as outcome:
+                backoff.wait_or_give_up(f"change the properties of namespace {'.'.join(name)}", outcome)
+
+    def _namespace_item(self, name: Identifier) -> Item:
+        found = self._store.get(DYNAMODB_NAMESPACE, ".".join(name))
+        if found is None:
+            raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(name)}")
+        return found
+
+    def _version(self, name: Identifier, item: Item) -> str:
+        version = text(item, DYNAMODB_COL_VERSION)
+        if version is None:
+            raise CorruptCatalogEntryError(
+                f"{self._store.describe(DYNAMODB_NAMESPACE, '.'.join(name))} has no attribute v: give it one, any new "
+                "text. Nothing was changed"
+            )
+        return version
+
+
+def _refuse_dots(parts: Identifier, error: type[Exception]) -> None:
+    for part in parts:
+        if "." in part:
+            raise error(f"A DynamoDB catalog joins names by dots, so the name {part!r} may not contain one")
+
+
+def _key(identifier: Identifier) -> tuple[str, str]:
+    return ".".join(identifier), ".".join(identifier[:-1])
+
+
+def _renewed() -> Item:
+    return {
+        DYNAMODB_COL_VERSION: {"S": str(uuid.uuid4())},
+        DYNAMODB_COL_UPDATED_AT: {"N": str(time.time_ns() // 1_000_000)},
+    }
+
+
+def _new_item(identifier: str, namespace: str) -> Item:
+    renewed = _renewed()
+    return {
+        DYNAMODB_COL_IDENTIFIER: {"S": identifier},
+        DYNAMODB_COL_NAMESPACE: {"S": namespace},
+        **renewed,
+        DYNAMODB_COL_CREATED_AT: renewed[DYNAMODB_COL_UPDATED_AT],
+    }
+
+
+def _as_attributes(properties: Properties) -> Item:
+    return {PROPERTY_KEY_PREFIX + key: {"S": value} for key, value in properties.items()}
+
+
+def _properties(item: Item) -> Properties:
+    return {
+        key.removeprefix(PROPERTY_KEY_PREFIX): str(value.get("S", ""))
+        for key, value in item.items()
+        if key.startswith(PROPERTY_KEY_PREFIX)
+    }

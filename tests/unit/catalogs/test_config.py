@@ -1,0 +1,39 @@
+"""A catalog's configuration as a value that travels."""
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+
+ADAPTER: TypeAdapter[CatalogConfig] = TypeAdapter(CatalogConfig)
+SECRET = {"s3.secret-access-key": "hush"}
+CONFIGS: list[CatalogConfig] = [
+    ConfigMapConfig(name="lake", warehouse="s3://bucket/w", namespace="sales", context="prod", properties=SECRET),
+    DynamoDbConfig(name="lake", warehouse="s3://bucket/w", table_name="tables", region="eu-west-1", properties=SECRET),
+    SqlConfig(name="lake", uri="postgresql://user:hush@host/db", warehouse="s3://bucket/w", properties=SECRET),
+    PyIcebergConfig(name="lake", properties={"type": "rest", "uri": "https://host", "token": "hush"}),
+]
+KINDS = [config.type for config in CONFIGS]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
+def test_a_configuration_survives_a_round_trip_through_json(config: CatalogConfig) -> None:
+    assert ADAPTER.validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
+def test_no_representation_shows_a_secret(config: CatalogConfig) -> None:
+    assert "hush" not in repr(config)
+    assert "hush" not in str(config)
+
+
+def test_an_unknown_field_or_kind_is_refused() -> None:
+    with pytest.raises(ValidationError, match="wharehouse"):
+        ADAPTER.validate_python({"type": "sql", "name": "lake", "uri": "sqlite://", "wharehouse": "x"})
+    with pytest.raises(ValidationError, match="type"):
+        ADAPTER.validate_python({"type": "nosuch", "name": "lake"})
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        CONFIGS[0].name = "pond"  # type: ignore[misc]
