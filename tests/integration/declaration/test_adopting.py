@@ -37,9 +37,7 @@ def test_a_table_whose_difference_is_refused_is_not_adopted(catalog: Catalog) ->
 
 
 @pytest.mark.parametrize("mode", list(ManagementMode))
-def test_a_table_that_was_dropped_and_created_again_is_not_silently_taken(
-    catalog: Catalog, mode: ManagementMode
-) -> None:
+def test_a_table_that_was_dropped_and_made_again_is_not_silently_taken(catalog: Catalog, mode: ManagementMode) -> None:
     known = create(catalog, declare(column("a", "int")))
     catalog.drop_table(IDENTIFIER)
     other = create(catalog, declare(column("a", "int")))

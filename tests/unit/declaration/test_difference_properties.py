@@ -8,7 +8,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.types import NestedField
 
-from tableformat.declaration import Column, RemovedColumns, TableDeclaration, difference, type_text
+from tableformat.declaration import (
+    Column,
+    InvalidDeclarationError,
+    RemovedColumns,
+    TableDeclaration,
+    difference,
+    type_text,
+)
 from tests.unit.declaration.strategies import declared_columns, edits
 from tests.unit.declaration.tables import created, evolved, ids, partition, sort, with_a_row
 
@@ -43,7 +50,7 @@ def ids_ever_used(metadata: TableMetadata) -> set[int]:
     return {field_id for schema in metadata.schemas for field_id in schema._lazy_id_to_name}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(declared_columns(), st.data())
 def test_a_history_of_random_edits_keeps_every_promise(columns: tuple[Column, ...], data: st.DataObject) -> None:
     wanted = declaration(columns, data)
@@ -53,7 +60,11 @@ def test_a_history_of_random_edits_keeps_every_promise(columns: tuple[Column, ..
         table = with_a_row(table)
     for _ in range(3):
         edit = data.draw(edits(columns))
-        wanted = declaration(edit.columns, data)
+        try:
+            wanted = declaration(edit.columns, data)
+        except InvalidDeclarationError:  # columns that swap their names
+            event("invalid")
+            continue
         before, text = ids(table), table.model_dump_json()
         found = difference(wanted, table)
         assert table.model_dump_json() == text, "the difference altered the metadata that it was given"
@@ -85,7 +96,7 @@ def test_a_history_of_random_edits_keeps_every_promise(columns: tuple[Column, ..
         table, columns = after, edit.columns
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(declared_columns(), declared_columns(), st.sampled_from(RemovedColumns), st.booleans())
 def test_two_unrelated_declarations_are_reconciled_or_refused(
     first: tuple[Column, ...], second: tuple[Column, ...], removed: RemovedColumns, filled: bool
