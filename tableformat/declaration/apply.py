@@ -18,7 +18,8 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableResponse, Table, TableProperties
 
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import walk
@@ -159,9 +160,8 @@ def _location(catalog: Catalog, declaration: TableDeclaration) -> str | None:
     if declaration.location is not None:
         return declaration.location.rstrip("/")
     if isinstance(catalog, MetastoreCatalog):
-        *namespace, name = declaration.identifier
-        # PyIceberg asks the same of itself when it creates a table; here it is needed before, to compare it.
-        return catalog._resolve_table_location(None, Catalog.namespace_to_string(tuple(namespace)), name)
+        # How every such catalog chooses a location when it creates a table; here it is needed before, to compare it.
+        return catalog._create_staged_table(declaration.identifier, Schema(), properties={}).location()
     return None
 
 
@@ -215,9 +215,16 @@ def _bring_to(
         return Applied(table)
     if known_uuid is None:
         return Applied(table, pending=found.changes)
-    catalog.commit_table(table, found.requirements, found.updates)
+    _commit(catalog, table, found)
     altered = catalog.load_table(table.name())
     return Applied(altered, changes=found.changes, drift=_drift(found, repaired=True) if drifted else ())
+
+
+def _commit(catalog: Catalog, table: Table, found: Difference) -> CommitTableResponse:
+    try:
+        return catalog.commit_table(table, found.requirements, found.updates)
+    except KeyError as error:  # no requirement speaks of properties: PyIceberg fails to remove one that is gone by now
+        raise CommitFailedException(f"Property {error} was removed by somebody else") from error
 
 
 def _drift(found: Difference, *, repaired: bool) -> tuple[Drift, ...]:

@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import SqlConfig, open_catalog
-from tableformat.declaration import SortColumn, TableDeclaration
+from tableformat.declaration import RemovedColumns, SortColumn, TableDeclaration
 from tests.conftest import unique
 from tests.integration.declaration.declaring import apply, column, create, partition
 from tests.integration.declaration.history import IDENTIFIER, Row, live, seen_by_pyiceberg, steps
@@ -31,6 +31,20 @@ def test_older_snapshots_read_as_they_did(catalog: Catalog) -> None:
     after = catalog.load_table(IDENTIFIER)
     assert after.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist() == [{"id": 1, "a": "x"}]
     assert after.scan().to_arrow().to_pylist() == [{"b": "x", "id": 1}]
+
+
+def test_files_partitioned_by_a_column_are_read_after_it_was_widened(catalog: Catalog) -> None:
+    narrow, wide = pa.int32(), pa.int64()
+    table = create(catalog, TableDeclaration(IDENTIFIER, (column("id", "int"),), partitioning=(partition("id"),)))
+    table.append(pa.table({"id": pa.array([1, 2], narrow)}))
+    declared = TableDeclaration(IDENTIFIER, (column("id", "long"),), partitioning=(partition("id"),))
+    assert [change.sentence for change in apply(catalog, declared, table).changes] == [
+        "widen column id from int to long"
+    ]
+    widened = catalog.load_table(IDENTIFIER)
+    widened.append(pa.table({"id": pa.array([2, 2**40], wide)}))
+    assert sorted(widened.scan().to_arrow()["id"].to_pylist()) == [1, 2, 2, 2**40]
+    assert widened.scan("id = 2").to_arrow()["id"].to_pylist() == [2, 2]
 
 
 @pytest.mark.xdist_group("spark")
@@ -57,7 +71,7 @@ def test_spark_reads_and_writes_every_row_after_every_evolution(spark: LocalSpar
         (*last.declaration.columns, column("stock", "int", required=True, initial_default=5, write_default=6)),
         format_version=3,
         partitioning=(partition("town"), partition("id", "bucket[4]")),
-        sort_order=(SortColumn("town"), SortColumn("id")),
+        sort_order=(SortColumn("title"), SortColumn("id")),
     )
     assert apply(catalog, grown, table).in_sync
     for row in rows:
@@ -73,11 +87,21 @@ def test_spark_reads_and_writes_every_row_after_every_evolution(spark: LocalSpar
     assert snapshot is not None
     assert snapshot.schema_id == catalog.load_table(IDENTIFIER).metadata.current_schema_id
 
-    # What Spark altered is adopted by the next declaration, and what it wrote survives the next evolution.
+    # What Spark altered is taken over, what it wrote survives, and a column that files were sorted by can go.
     session.sql(f"ALTER TABLE {name}.db.history ADD COLUMN theirs struct<p: int>")
-    wider = TableDeclaration(IDENTIFIER, (*grown.columns, column("theirs", "struct<p: long>")))
-    assert [change.sentence for change in apply(catalog, wider, table).changes] == [
-        "widen column theirs.p from int to long"
+    slim = TableDeclaration(
+        IDENTIFIER,
+        (*(each for each in grown.columns if each.name != "title"), column("theirs", "struct<p: long>")),
+        removed_columns=RemovedColumns.DROP,
+        sort_order=(),
+    )
+    assert [change.sentence for change in apply(catalog, slim, table).changes] == [
+        "widen column theirs.p from int to long",
+        "drop column title: string",
+        "sort new files no more",
     ]
-    assert seen_by_spark() == [row | {"theirs": None} for row in (*rows, written)]
+    expected = [row | {"theirs": None} for row in (*rows, written)]
+    for row in expected:
+        del row["title"]
+    assert seen_by_spark() == expected
     catalog.close()

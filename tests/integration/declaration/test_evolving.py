@@ -99,6 +99,24 @@ def test_a_lost_race_is_computed_anew(
     assert [(field.field_id, field.name) for field in schema.fields] == [(1, "a"), (2, "theirs"), (3, "ours")]
 
 
+def test_a_property_that_somebody_else_removed_first_is_no_obstacle(
+    catalog: Catalog, open_another: Callable[[], Catalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(catalog, declare(column("a"), properties={"k": "1", "l": "2"}))
+    other = open_another()
+    interfering = Interfering(catalog, monkeypatch)
+
+    def remove_one() -> None:
+        with other.load_table(table.name()).transaction() as transaction:
+            transaction.remove_properties("k")
+
+    interfering.todo = [remove_one]
+    gone = frozenset({"k", "l"})
+    applied = apply(catalog, declare(column("a")), table, previously_declared_properties=gone, pause=lambda _: None)
+    assert [change.sentence for change in applied.changes] == ["remove property l (it was '2')"]
+    assert not gone & catalog.load_table(table.name()).properties.keys()
+
+
 def test_a_race_that_makes_the_change_unsafe_ends_in_a_refusal(
     catalog: Catalog, open_another: Callable[[], Catalog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
