@@ -12,6 +12,7 @@ from tableformat.declaration.difference import Difference, difference
 from tableformat.declaration.grammar import InvalidTypeError, parse_partition_transform, parse_type, type_text
 from tableformat.declaration.locations import TableLocation, table_locations
 from tableformat.declaration.refusals import InvalidDeclarationError, Refusal, RefusalKind
+from tableformat.declaration.render import render_json, render_text
 from tableformat.declaration.table import (
     ManagementMode,
     PartitionColumn,
@@ -42,6 +43,8 @@ __all__ = [
     "difference",
     "parse_partition_transform",
     "parse_type",
+    "render_json",
+    "render_text",
     "table_locations",
     "type_text",
 ]

@@ -18,10 +18,13 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableResponse, Table, TableProperties
 
 from tableformat.declaration.changes import Change
+from tableformat.declaration.columns import walk
 from tableformat.declaration.difference import Difference, difference, new_table
+from tableformat.declaration.format_v3 import create_table_v3
 from tableformat.declaration.locations import TableLocation, first_overlap, places_of, table_locations
 from tableformat.declaration.refusals import Refusal, RefusalKind
 from tableformat.declaration.table import ManagementMode, TableDeclaration
@@ -118,13 +121,31 @@ def _create(
     plan = difference(declaration, None)
     if plan.refusals:
         return Applied(None, refusals=plan.refusals)
+    if not isinstance(catalog, MetastoreCatalog) and any(field.has_default for field in walk(declaration.fields)):
+        reason = "PyIceberg loses a column's default when it asks the server of a catalog to create a table"
+        remedy = "Create the table with another engine, and declare it then"
+        return Applied(None, refusals=(Refusal(RefusalKind.UNSUPPORTED, "schema.columns", reason, remedy),))
     catalog.create_namespace_if_not_exists(declaration.identifier[:-1])
     location = _location(catalog, declaration)
     taken = _overlap(catalog, declaration, location, other_locations)
     if taken is not None:
         return Applied(None, refusals=(taken,))
+    return Applied(_new_table(catalog, declaration, location), created=True, changes=plan.changes)
+
+
+def _new_table(catalog: Catalog, declaration: TableDeclaration, location: str | None) -> Table:
     parts = new_table(declaration)
-    table = catalog.create_table(
+    if parts.format_version == 3 and location is not None and isinstance(catalog, MetastoreCatalog):
+        return create_table_v3(
+            catalog,
+            declaration.identifier,
+            schema=parts.schema,
+            location=location,
+            partition_spec=parts.spec,
+            sort_order=parts.sort_order,
+            properties=parts.properties,
+        )
+    return catalog.create_table(
         declaration.identifier,
         schema=parts.schema,
         location=location,
@@ -132,7 +153,6 @@ def _create(
         sort_order=parts.sort_order,
         properties={**parts.properties, TableProperties.FORMAT_VERSION: str(parts.format_version)},
     )
-    return Applied(table, created=True, changes=plan.changes)
 
 
 def _location(catalog: Catalog, declaration: TableDeclaration) -> str | None:
@@ -140,9 +160,8 @@ def _location(catalog: Catalog, declaration: TableDeclaration) -> str | None:
     if declaration.location is not None:
         return declaration.location.rstrip("/")
     if isinstance(catalog, MetastoreCatalog):
-        *namespace, name = declaration.identifier
-        # PyIceberg asks the same of itself when it creates a table; here it is needed before, to compare it.
-        return catalog._resolve_table_location(None, Catalog.namespace_to_string(tuple(namespace)), name)
+        # How every such catalog chooses a location when it creates a table; here it is needed before, to compare it.
+        return catalog._create_staged_table(declaration.identifier, Schema(), properties={}).location()
     return None
 
 
@@ -196,9 +215,16 @@ def _bring_to(
         return Applied(table)
     if known_uuid is None:
         return Applied(table, pending=found.changes)
-    catalog.commit_table(table, found.requirements, found.updates)
+    _commit(catalog, table, found)
     altered = catalog.load_table(table.name())
     return Applied(altered, changes=found.changes, drift=_drift(found, repaired=True) if drifted else ())
+
+
+def _commit(catalog: Catalog, table: Table, found: Difference) -> CommitTableResponse:
+    try:
+        return catalog.commit_table(table, found.requirements, found.updates)
+    except KeyError as error:  # no requirement speaks of properties: PyIceberg fails to remove one that is gone by now
+        raise CommitFailedException(f"Property {error} was removed by somebody else") from error
 
 
 def _drift(found: Difference, *, repaired: bool) -> tuple[Drift, ...]:

@@ -5,7 +5,7 @@ it; `Column.nested` gives those by path. `DeclaredField` joins the two into one 
 and the creation work on. Defaults are in Iceberg's JSON form, as YAML holds them: a date is "2026-01-31".
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -205,6 +205,22 @@ def _sibling_problems(siblings: Sequence[DeclaredField]) -> Iterator[Refusal]:
                 reason = f"{claims[previous]!r} claims the previous name {previous!r} too"
                 yield _invalid(where, reason, "Keep the name at the column that holds its values")
             claims[previous] = declared.name
+    yield from _circles(siblings, claims)
+
+
+def _circles(siblings: Sequence[DeclaredField], claims: Mapping[str, str]) -> Iterator[Refusal]:
+    """Columns that swap their names: a table that has them all looks the same before the swap and after it."""
+    settled: set[str] = set()
+    for declared in siblings:
+        way = [declared.name]
+        while way[-1] in claims and way[-1] not in way[:-1]:
+            way.append(claims[way[-1]])
+        if way[-1] == declared.name and len(way) > 1 and not settled & set(way):
+            settled |= set(way)
+            where = column_field(declared.path, "previousNames")
+            reason = f"columns pass their names on in a circle: {', '.join(map(repr, way))}"
+            remedy = "Rename one of them to a new name first; keep no previous name that another column has now"
+            yield _invalid(where, reason, remedy)
 
 
 def _default_problems(declared: DeclaredField) -> Iterator[Refusal]:

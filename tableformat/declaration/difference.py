@@ -43,6 +43,7 @@ from tableformat.declaration.changes import (
     UnsetProperty,
     UpgradeFormat,
 )
+from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.declaration.grammar import type_text
 from tableformat.declaration.layout_difference import (
     PartitionHistory,
@@ -160,6 +161,8 @@ class _Comparison:
     def outcome(self) -> Difference:
         if self.refusals:
             return Difference(tuple(self.changes), tuple(self.refusals))
+        if self.updates and self.metadata.format_version == 3:
+            self.updates.insert(0, WriteFormatV3Update())
         return Difference(tuple(self.changes), (), tuple(self.updates), tuple(self._requirements()))
 
     def _format_version(self) -> None:
@@ -179,7 +182,9 @@ class _Comparison:
             )
         elif version > now:
             self.changes.append(UpgradeFormat(now, version))
-            self.updates.append(UpgradeFormatVersionUpdate(format_version=version))
+            self.updates.append(
+                WriteFormatV3Update() if version == 3 else UpgradeFormatVersionUpdate(format_version=version)
+            )
         self.refusals += format_problems(self.declaration, version)
         self.version = version
 
@@ -275,19 +280,19 @@ class _Comparison:
         return None
 
     def _check_partition_names(self, comparison: SchemaComparison) -> None:
-        """Engines resolve a partition field's name before a column's: no new column name may hide behind one."""
-        known = {field.name for field in self.metadata.schema().fields}
-        partitions = {field.name: field for field in self.metadata.spec().fields}
-        for column in comparison.fields:
-            partition = partitions.get(column.name)
-            if column.name not in known and partition is not None and partition.source_id != column.field_id:
+        """Engines refuse a schema where a column and a partition field on another column have one name."""
+        wanted = Schema(*comparison.fields)
+        known = set(self.metadata.schema().column_names)
+        for partition in (field for spec in self.metadata.partition_specs for field in spec.fields):
+            namesake = wanted._name_to_id.get(partition.name)  # PyIceberg's own index of full names
+            if namesake is not None and namesake != partition.source_id and partition.name not in known:
                 self.refusals.append(
                     Refusal(
                         RefusalKind.PARTITION_NAME,
-                        column_field((column.name,), "name"),
-                        f"{column.name!r} is the name of a partition field on another column",
+                        column_field((partition.name,), "name"),
+                        f"{partition.name!r} is the name of a partition field on another column",
                         "Choose another name for the column",
-                        declared=column.name,
+                        declared=partition.name,
                     )
                 )
 

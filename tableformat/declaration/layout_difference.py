@@ -113,13 +113,17 @@ def sort_updates(metadata: TableMetadata, fields: Sequence[SortField]) -> tuple[
 
 
 def partition_texts(schema: Schema, fields: Sequence[PartitionField]) -> tuple[str, ...]:
-    return tuple(f"{_transform_text(schema, field)} as {field.name}" for field in _live(fields))
+    return tuple(_named(_transform_text(schema, field), field.name) for field in _live(fields))
 
 
 def sort_texts(schema: Schema, fields: Sequence[SortField]) -> tuple[str, ...]:
     return tuple(
         f"{_transform_text(schema, field)} {field.direction.value} {field.null_order.value}" for field in fields
     )
+
+
+def _named(text: str, name: str) -> str:
+    return text if text == name else f"{text} as {name}"
 
 
 def _live(fields: Sequence[PartitionField]) -> tuple[PartitionField, ...]:

@@ -28,6 +28,7 @@ class RefusalKind(StrEnum):
     REQUIRED_COLUMN = "RequiredColumn"
     MAP_KEY = "MapKey"
     PARTITION_NAME = "PartitionName"
+    UNSUPPORTED = "Unsupported"
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,7 @@ def _add(
     added = nested_field(wanted, new_id, rebuilt_type(wanted.type, children))
     _check_name_mapping(comparison, wanted, None, mapped)
     if wanted.required and wanted.initial_default is None:
+        comparison.relies_on_emptiness = True
         if comparison.facts.has_data:
             comparison._refuse(
                 RefusalKind.REQUIRED_COLUMN,
@@ -190,7 +191,7 @@ def _add(
                 "Declare it optional, or give it an initialDefault (format version 3)",
                 declared="required",
             )
-        comparison.relies_on_emptiness = True
+            return added
     default = None if wanted.initial_default is None else str(wanted.initial_default)
     comparison.changes.append(AddColumn(wanted.path, type_text(wanted.type), wanted.required, default))
     return added
@@ -215,7 +216,8 @@ def _drop(comparison: SchemaComparison, path: tuple[str, ...], gone: NestedField
             "Declare the column; files and settings that use it need it",
             found=found,
         )
-    comparison.changes.append(DropColumn(path, found))
+    else:
+        comparison.changes.append(DropColumn(path, found))
 
 
 def _existing(
@@ -306,6 +308,7 @@ def _required(comparison: SchemaComparison, wanted: DeclaredField, existing: Nes
                 declared="true",
                 found="false",
             )
+            return existing.required
     comparison.changes.append(ChangeRequired(wanted.path, wanted.required))
     return wanted.required
 

@@ -52,6 +52,15 @@ def test_two_columns_cannot_claim_the_same_previous_name() -> None:
     assert found == {"schema.columns[b].previousNames": "'a' claims the previous name 'x' too"}
 
 
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_names_cannot_be_passed_on_in_a_circle(names: str) -> None:
+    before = dict(zip(names, names[1:] + names[0], strict=True))
+    found = problems(columns=tuple(column(name, previous_names=(before[name],)) for name in names))
+    assert list(found) == ["schema.columns[a].previousNames"]
+    assert "in a circle" in found["schema.columns[a].previousNames"]
+    TableDeclaration(("db", "t"), (column("a"), column("b", previous_names=("a",)), column("c", previous_names=("b",))))
+
+
 def test_fields_inside_a_column_are_checked_too() -> None:
     nested = (NestedAttributes(("element", "y"), previous_names=("x",)),)
     found = problems(columns=(column("a", "list<struct<x: int, y: int>>", nested=(*nested, *nested)),))
