@@ -24,9 +24,8 @@ def main(command: list[str]) -> int:
     mark = uuid.uuid4().hex
     system_temp = Path(tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
-    # Elsewhere other programs use the shared folder too, and what they put there is none of this run's business.
-    watched = _names(system_temp) if os.environ.get("CI") else None
-    before = _checkout_state()
+    # Outside CI other programs use the shared folder, and people edit the checkout, while a run goes on.
+    watched = (_names(system_temp), _checkout_state()) if os.environ.get("CI") else None
     process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: process.send_signal(received))
@@ -35,8 +34,9 @@ def main(command: list[str]) -> int:
     problems = [f"process {pid}: {line}" for pid, line in _processes_left(mark)]
     problems += [f"file {scratch / name}" for name in sorted(_names(scratch)) if not name.startswith("pytest-of-")]
     if watched is not None:
-        problems += [f"file {system_temp / name}" for name in sorted(_names(system_temp) - watched - {scratch.name})]
-    problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - before)]
+        strays = _names(system_temp) - watched[0] - {scratch.name}
+        problems += [f"file {system_temp / name}" for name in sorted(strays)]
+        problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - watched[1])]
     shutil.rmtree(scratch, ignore_errors=True)
     for problem in problems:
         print(f"left behind: {problem}", file=sys.stderr)

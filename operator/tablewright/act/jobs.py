@@ -8,7 +8,7 @@ from tableformat.maintenance.job import MaintenanceJob, RunReference
 from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
 from tablewright.api.objects import KubernetesObject, owner_reference
 from tablewright.api.run import MaintenanceRun
-from tablewright.api.table import ManagedTable
+from tablewright.api.table import DEFAULT_TARGET_FILE_BYTES, ManagedTable
 
 RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
@@ -33,11 +33,17 @@ def maintenance_job(run: MaintenanceRun, table: ManagedTable, catalog: TableCata
         identifier=table.identifier,
         operation=run.spec.operation.value,
         compaction=CompactionOptions(
-            target_file_bytes=table.spec.layout.target_file_size,
+            target_file_bytes=_target_file_bytes(table),
             min_input_files=table.spec.compaction.min_input_files,
         ),
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
+
+
+def _target_file_bytes(table: ManagedTable) -> int:
+    """What the table's last look found to hold: a run is only ever started after one."""
+    health = table.status.health
+    return health.target_file_bytes if health else table.spec.layout.target_file_size or DEFAULT_TARGET_FILE_BYTES
 
 
 def build_job(

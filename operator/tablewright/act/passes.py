@@ -22,6 +22,7 @@ from tablewright.decide.state import (
     StartRun,
     TableAbsent,
     TableDecision,
+    TableObservation,
 )
 from tablewright.decide.tables import decide_table
 from tablewright.observe.tables import HealthMemory, observe_table
@@ -46,6 +47,10 @@ class World(Protocol):
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]: ...
 
+    def older_claim(self, table: ManagedTable) -> ManagedTable | None:
+        """Another object that declares the same table and was there first."""
+        ...
+
     def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
 
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
@@ -61,21 +66,31 @@ class PassOutcome:
 
 
 def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> PassOutcome:
-    try:
-        catalog = world.open_catalog(table)
-    except CatalogNotUsableError as error:
-        decision = decide_table(table, CatalogUnusable(error.reason, str(error)), world.runs_of(table), now)
-    else:
-        try:
-            decision = _converge(table, catalog, world, memory, now)
-        except TransientError as error:
-            unusable = CatalogUnusable("TryingAgain", str(error))
-            decision = decide_table(table, unusable, world.runs_of(table), now)
+    decision = _decide(table, world, memory, now)
     if decision.start is not None:
         world.start_run(table, decision.start)
     if decision.status != table.status:
         world.write_status(table, decision.status)
     return PassOutcome(decision.status, decision.start, decision.look_again_at)
+
+
+def _decide(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> TableDecision:
+    runs, rival = world.runs_of(table), world.older_claim(table)
+    if rival is not None:
+        return decide_table(table, TableAbsent(), runs, now, claimed_by=rival)
+    try:
+        return _converge(table, world.open_catalog(table), world, memory, now)
+    except CatalogNotUsableError as error:
+        return decide_table(table, CatalogUnusable(error.reason, str(error)), runs, now)
+    except TransientError as error:
+        return decide_table(table, CatalogUnusable("TryingAgain", str(error)), runs, now)
+
+
+def observe_for_deletion(table: ManagedTable, world: World, memory: HealthMemory) -> TableObservation:
+    try:
+        return observe_table(world.open_catalog(table), table, memory)
+    except CatalogNotUsableError as error:
+        return CatalogUnusable(error.reason, str(error))
 
 
 def _converge(
@@ -99,4 +114,5 @@ def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration) -> A
         action.declaration,
         mode=ManagementMode.FULL,
         known_uuid=UUID(identity.uuid) if identity else None,
+        previously_declared_properties=frozenset(table.status.declared_properties),
     )

@@ -15,7 +15,7 @@ from tableformat.declaration import (
     parse_partition_transform,
     parse_type,
 )
-from tablewright.api.table import ManagedTable
+from tablewright.api.table import ManagedTable, ManagedTableSpec, TableSchema
 
 TARGET_FILE_SIZE = "write.target-file-size-bytes"
 
@@ -33,6 +33,7 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
             problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, str(error), "Correct it"))
             return parse(otherwise)
 
+    schema = spec.table_schema or TableSchema.model_construct(columns=())
     columns = tuple(
         Column(
             name=column.name,
@@ -41,7 +42,7 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
             doc=column.doc,
             previous_names=column.previous_names,
         )
-        for column in spec.table_schema.columns
+        for column in schema.columns
     )
     partitioning = tuple(
         PartitionColumn(
@@ -49,17 +50,23 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
             read(f"partitioning[{field.column}].transform", parse_partition_transform, field.transform, "identity"),
             field.name,
         )
-        for field in spec.partitioning
+        for field in spec.partitioning or ()
     )
     if problems:
         raise InvalidDeclarationError(problems)
     return TableDeclaration(
         identifier=table.identifier,
         columns=columns,
-        identifier_columns=spec.table_schema.identifier_columns,
-        removed_columns=RemovedColumns(spec.table_schema.removed_columns),
-        partitioning=partitioning,
+        identifier_columns=schema.identifier_columns,
+        removed_columns=RemovedColumns(schema.removed_columns),
+        partitioning=None if spec.partitioning is None else partitioning,
         format_version=spec.format_version,
-        # A property that is declared in its own words wins over the field that stands for it.
-        properties={TARGET_FILE_SIZE: str(spec.layout.target_file_size), **spec.properties},
+        properties=_properties(spec),
     )
+
+
+def _properties(spec: ManagedTableSpec) -> dict[str, str]:
+    """A property that is declared in its own words wins over the field that stands for it."""
+    target = spec.layout.target_file_size
+    from_fields = {} if target is None else {TARGET_FILE_SIZE: str(target)}
+    return {**from_fields, **spec.properties}

@@ -46,6 +46,7 @@ class Metadata(BaseModel):
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
 
 
 class KubernetesResource(ApiModel):

@@ -1,6 +1,7 @@
 """ManagedTable: one table as it should be, and what is known of it."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -31,7 +32,7 @@ class Column(ApiModel):
 
 class TableSchema(ApiModel):
     columns: tuple[Column, ...] = Field(min_length=1)
-    identifier_columns: tuple[str, ...] = ()
+    identifier_columns: tuple[str, ...] | None = None
     removed_columns: Literal["Refuse", "Drop"] = "Refuse"
 
 
@@ -42,7 +43,7 @@ class PartitionField(ApiModel):
 
 
 class Layout(ApiModel):
-    target_file_size: Size = DEFAULT_TARGET_FILE_BYTES
+    target_file_size: Size | None = None
 
 
 class CompactionTriggers(ApiModel):
@@ -54,16 +55,34 @@ class Compaction(ApiModel):
     min_input_files: int = Field(default=5, ge=2)
 
 
+class ManagementPolicy(StrEnum):
+    """How far the object rules the table."""
+
+    FULL = "Full"
+    MAINTAIN_ONLY = "MaintainOnly"
+    OBSERVE_ONLY = "ObserveOnly"
+
+
+class DeletionPolicy(StrEnum):
+    """What happens to the table when its object is deleted."""
+
+    RETAIN = "Retain"
+    DROP = "Drop"
+    PURGE = "Purge"
+
+
 class ManagedTableSpec(ApiModel):
     catalog_ref: CatalogReference
     identifier: Identifier | None = None
-    format_version: Literal[2, 3] = 2
-    table_schema: TableSchema = Field(alias="schema")
-    partitioning: tuple[PartitionField, ...] = ()
+    management_policy: ManagementPolicy = ManagementPolicy.FULL
+    format_version: Literal[2, 3] | None = None
+    table_schema: TableSchema | None = Field(default=None, alias="schema")
+    partitioning: tuple[PartitionField, ...] | None = None
     layout: Layout = Layout()
     properties: dict[str, str] = Field(default_factory=dict)
     compaction: Compaction = Compaction()
     suspend: bool = False
+    deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
 
 
 class TableIdentity(ApiModel):
@@ -76,6 +95,7 @@ class TableIdentity(ApiModel):
 
 
 class HealthFigures(ApiModel):
+    target_file_bytes: int
     data_files: int
     small_files: int
     delete_files: int
@@ -99,6 +119,7 @@ class ManagedTableStatus(ApiModel):
     identity: TableIdentity | None = None
     health: HealthFigures | None = None
     operations: tuple[OperationStatus, ...] = ()
+    declared_properties: tuple[str, ...] = ()  # those that may be unset again: they were declared once
 
 
 class ManagedTable(KubernetesResource):

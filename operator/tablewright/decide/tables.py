@@ -7,7 +7,14 @@ from tableformat.declaration import Difference, InvalidDeclarationError, TableDe
 from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition, condition, merged
 from tablewright.api.declaration import declaration_of
 from tablewright.api.run import MaintenanceRun, Operation
-from tablewright.api.table import HealthFigures, ManagedTable, ManagedTableStatus, OperationStatus, TableIdentity
+from tablewright.api.table import (
+    HealthFigures,
+    ManagedTable,
+    ManagedTableStatus,
+    ManagementPolicy,
+    OperationStatus,
+    TableIdentity,
+)
 from tablewright.decide.compaction import CompactionDecision, consecutive_failures, decide_compaction, in_order, is_due
 from tablewright.decide.state import (
     ApplyDeclaration,
@@ -24,8 +31,18 @@ UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server 
 
 
 def decide_table(
-    table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime
+    table: ManagedTable,
+    observed: TableObservation,
+    runs: Sequence[MaintenanceRun],
+    now: datetime,
+    *,
+    claimed_by: ManagedTable | None = None,
 ) -> TableDecision:
+    """`claimed_by` is another object that has the same table already."""
+    if claimed_by is not None:
+        message = f"the table is declared by the older ManagedTable {claimed_by.metadata.name}: delete one of the two"
+        conditions = [condition(kind, False, "ClaimedByAnother", message) for kind in (READY, IN_SYNC)]
+        return TableDecision(_status(table, conditions, runs, now))
     if isinstance(observed, CatalogUnusable):
         ready = condition(READY, None if table.status.identity else False, observed.reason, observed.message)
         return TableDecision(_status(table, [ready], runs, now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
@@ -44,6 +61,9 @@ def decide_table(
     if isinstance(observed, TableAbsent):
         if known is not None:
             return TableDecision(_status(table, [_missing(known)], runs, now))
+        if table.spec.management_policy is not ManagementPolicy.FULL:
+            message = f"there is no such table, and managementPolicy {table.spec.management_policy} creates none"
+            return TableDecision(_status(table, [condition(READY, False, "TableMissing", message)], runs, now))
         conditions = [
             condition(READY, False, "Creating", "the table is being created"),
             condition(IN_SYNC, False, "Creating", "the table is being created"),
@@ -61,19 +81,25 @@ def _decide_present(
     runs: Sequence[MaintenanceRun],
     now: datetime,
 ) -> TableDecision:
-    changes = difference(declaration, observed.metadata)
+    policy = table.spec.management_policy
+    before = frozenset(table.status.declared_properties)
+    changes = difference(declaration, observed.metadata, previously_declared_properties=before)
     compaction = decide_compaction(table, observed.health, observed.metadata.current_snapshot_id, runs, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
-        _in_sync(changes),
+        _in_sync(changes, policy),
         _healthy(table, observed.health, compaction),
         _maintained(runs),
     ]
     status = _status(table, conditions, runs, now, observed)
-    if changes.changes and not changes.refusals:
+    if policy is ManagementPolicy.FULL and changes.changes and not changes.refusals:
         if table.status.identity is None:  # it was there before us: record which table it is, then change it
             return TableDecision(status, look_again_at=now)
         return TableDecision(status, apply=ApplyDeclaration(declaration))
+    if not (changes.changes or changes.refusals):
+        status = status.model_copy(update={"declared_properties": tuple(sorted(declaration.properties))})
+    if policy is ManagementPolicy.OBSERVE_ONLY:
+        return TableDecision(status)
     return TableDecision(status, start=compaction.start, look_again_at=compaction.wait_until)
 
 
@@ -96,11 +122,14 @@ def _replaced(known: TableIdentity, observed: TablePresent) -> list[Condition]:
     ]
 
 
-def _in_sync(changes: Difference) -> Condition:
+def _in_sync(changes: Difference, policy: ManagementPolicy) -> Condition:
+    if policy is not ManagementPolicy.FULL and (changes.changes or changes.refusals):
+        differences = "; ".join([*(c.sentence for c in changes.changes), *(str(r) for r in changes.refusals)])
+        return condition(IN_SYNC, False, "Drifted", f"managementPolicy {policy} changes nothing: {differences}")
     if changes.refusals:
         return condition(IN_SYNC, False, "Refused", "; ".join(str(refusal) for refusal in changes.refusals))
     if changes.changes:
-        return condition(IN_SYNC, False, "Evolving", "; ".join(str(change) for change in changes.changes))
+        return condition(IN_SYNC, False, "Evolving", "; ".join(change.sentence for change in changes.changes))
     return condition(IN_SYNC, True, "AsDeclared", "the table is as declared")
 
 
@@ -154,6 +183,7 @@ def _status(
         identity=_identity(observed) if observed else previous.identity,
         health=observed.health if observed else previous.health,
         operations=_operations(runs),
+        declared_properties=previous.declared_properties,
     )
 
 

@@ -90,6 +90,7 @@ class _FolderWorld:
 
     def __init__(self, declarations: Declarations, state: EmbeddedState, now: Callable[[], datetime]) -> None:
         self._catalogs = {catalog.key: catalog for catalog in declarations.catalogs}
+        self._tables = declarations.tables
         self._state = state
         self._now = now
         self._opened: dict[tuple[str, str], Catalog] = {}
@@ -111,6 +112,10 @@ class _FolderWorld:
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:
         return self._state.runs_of(table)
+
+    def older_claim(self, table: ManagedTable) -> ManagedTable | None:
+        """Of a folder's objects none is older: the first by name has the table."""
+        return next((other for other in self._tables if _same_table(other, table) and other.key < table.key), None)
 
     def run_named(self, table: ManagedTable, name: str) -> MaintenanceRun:
         return next(run for run in self._state.runs_of(table) if run.metadata.name == name)
@@ -150,6 +155,11 @@ class _FolderWorld:
             failure=f"the driver ended with code {ended.returncode}",
             report=read_report(text),
         )
+
+
+def _same_table(one: ManagedTable, other: ManagedTable) -> bool:
+    place = one.metadata.namespace, one.spec.catalog_ref, one.identifier
+    return place == (other.metadata.namespace, other.spec.catalog_ref, other.identifier)
 
 
 def _embedded_catalog(namespace: str, name: str, folder: Path) -> TableCatalog:

@@ -10,10 +10,12 @@ from collections import OrderedDict
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 
 from tableformat.errors import PermanentError, TransientError
 from tableformat.inspection import TableHealth, table_health
-from tablewright.api.table import HealthFigures, ManagedTable
+from tablewright.api.declaration import TARGET_FILE_SIZE
+from tablewright.api.table import DEFAULT_TARGET_FILE_BYTES, HealthFigures, ManagedTable
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
 
 
@@ -25,13 +27,14 @@ class HealthMemory:
         self._figures: OrderedDict[tuple[str, int], HealthFigures] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, table: Table, small_file_bytes: int) -> HealthFigures:
-        key = (table.metadata_location, small_file_bytes)
+    def of(self, table: Table, target_bytes: int) -> HealthFigures:
+        key = (table.metadata_location, target_bytes)
         with self._lock:
             if key in self._figures:
                 self._figures.move_to_end(key)
                 return self._figures[key]
-        figures = _figures(table_health(table, small_file_bytes=small_file_bytes))
+        # Below three quarters of the target a file counts as small, as in Iceberg's own procedures.
+        figures = _figures(table_health(table, small_file_bytes=target_bytes * 3 // 4), target_bytes)
         with self._lock:
             self._figures[key] = figures
             while len(self._figures) > self._capacity:
@@ -42,7 +45,7 @@ class HealthMemory:
 def observe_table(catalog: Catalog, table: ManagedTable, memory: HealthMemory) -> TableObservation:
     try:
         loaded = catalog.load_table(table.identifier)
-        health = memory.of(loaded, small_file_bytes(table))
+        health = memory.of(loaded, target_file_bytes(table, loaded.metadata))
     except (NoSuchTableError, NoSuchNamespaceError):
         return TableAbsent()
     except TransientError as error:
@@ -54,13 +57,17 @@ def observe_table(catalog: Catalog, table: ManagedTable, memory: HealthMemory) -
     return TablePresent(loaded.metadata, loaded.metadata_location, health)
 
 
-def small_file_bytes(table: ManagedTable) -> int:
-    """Below three quarters of the target a file counts as small, as in Iceberg's own procedures."""
-    return table.spec.layout.target_file_size * 3 // 4
+def target_file_bytes(table: ManagedTable, metadata: TableMetadata) -> int:
+    """As declared; otherwise as the table's own property says; otherwise Iceberg's default."""
+    if table.spec.layout.target_file_size is not None:
+        return table.spec.layout.target_file_size
+    own = metadata.properties.get(TARGET_FILE_SIZE, "")
+    return int(own) if own.isdecimal() and int(own) > 0 else DEFAULT_TARGET_FILE_BYTES
 
 
-def _figures(health: TableHealth) -> HealthFigures:
+def _figures(health: TableHealth, target_bytes: int) -> HealthFigures:
     return HealthFigures(
+        target_file_bytes=target_bytes,
         data_files=health.data_files,
         small_files=health.small_files,
         delete_files=health.delete_files,

@@ -6,6 +6,7 @@ error, because names are functions of their cause.
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from kubernetes import client, config
@@ -29,6 +30,34 @@ class Cluster:
             409,
             lambda: self._custom.create_namespaced_custom_object(
                 GROUP, VERSION, run["metadata"]["namespace"], "maintenanceruns", run, field_manager=FIELD_MANAGER
+            ),
+        )
+
+    def delete_run(self, namespace: str, name: str) -> None:
+        """With what it owns: its Job, and the Job's pods."""
+        _ignore(
+            404,
+            lambda: self._custom.delete_namespaced_custom_object(
+                GROUP, VERSION, namespace, "maintenanceruns", name, propagation_policy="Background"
+            ),
+        )
+
+    def set_finalizers(
+        self, plural: str, namespace: str, name: str, finalizers: Sequence[str], *, resource_version: str
+    ) -> None:
+        """On the version that was seen: somebody else's finalizer must not be lost to ours."""
+        metadata = {"finalizers": list(finalizers), "resourceVersion": resource_version}
+        _ignore(
+            404,
+            lambda: self._custom.patch_namespaced_custom_object(
+                GROUP,
+                VERSION,
+                namespace,
+                plural,
+                name,
+                {"metadata": metadata},
+                field_manager=FIELD_MANAGER,
+                _content_type="application/merge-patch+json",
             ),
         )
 

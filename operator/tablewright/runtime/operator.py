@@ -21,6 +21,7 @@ from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import GROUP, VERSION, KubernetesObject
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.queue import WorkQueue
@@ -41,9 +42,10 @@ def run_operator(settings: OperatorSettings) -> None:
     """Runs until it is told to stop by a signal."""
     if settings.kubeconfig is not None:
         os.environ["KUBECONFIG"] = settings.kubeconfig  # where kopf looks
-    store = ObjectStore()
+    store, claims = ObjectStore(), Claims()
     reconciler = Reconciler(
         store,
+        claims,
         Cluster(settings.kubeconfig),
         settings.jobs,
         lambda: datetime.now(UTC).replace(microsecond=0),
@@ -54,7 +56,7 @@ def run_operator(settings: OperatorSettings) -> None:
     kopf.on.login(registry=registry)(_log_in)
     kopf.on.startup(registry=registry)(workers.start)
     kopf.on.cleanup(registry=registry)(workers.stop)
-    _watch_all(registry, store, workers.queue)
+    _watch_all(registry, EventRouter(store, claims), workers.queue)
     kopf.run(
         registry=registry,
         standalone=True,
@@ -93,17 +95,11 @@ def _log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_via_client(**kwargs)
 
 
-def _watch_all(registry: kopf.OperatorRegistry, store: ObjectStore, queue: WorkQueue[Key]) -> None:
-    router = EventRouter(store)
-
+def _watch_all(registry: kopf.OperatorRegistry, router: EventRouter, queue: WorkQueue[Key]) -> None:
     def watch(kind: str) -> Callable[..., Any]:
         async def on_event(event: Any, **_: Any) -> None:
             obj: KubernetesObject = dict(event["object"])
-            if event["type"] == "DELETED":
-                store.remove(kind, obj)
-            else:
-                store.put(kind, obj)
-            for key in router.keys_of(kind, obj):
+            for key in router.notice(kind, obj, deleted=event["type"] == "DELETED"):
                 queue.add(key)
 
         return on_event

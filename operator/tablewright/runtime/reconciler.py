@@ -8,27 +8,33 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import open_catalog
 from tablewright.act.jobs import JobSettings, build_job
-from tablewright.act.passes import CatalogNotUsableError, reconcile_table
+from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
+from tablewright.act.tables import drop_table
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.conditions import IN_SYNC, condition, merged
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.claims import older_claim
+from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finalizer
 from tablewright.decide.runs import decide_run
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.observe.jobs import is_finished, observe_job
 from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.claims import Claims, pointer_name
 from tablewright.runtime.cluster import Cluster
 from tablewright.runtime.store import ObjectStore
 
 logger = logging.getLogger(__name__)
+
+POLL_INTERVAL = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class Reconciler:
     def __init__(
         self,
         store: ObjectStore,
+        claims: Claims,
         cluster: Cluster,
         jobs: JobSettings,
         clock: Callable[[], datetime],
@@ -52,6 +59,7 @@ class Reconciler:
         kubeconfig: str | None = None,
     ) -> None:
         self._store = store
+        self._claims = claims
         self._cluster = cluster
         self._jobs = jobs
         self._clock = clock
@@ -63,12 +71,14 @@ class Reconciler:
     def reconcile(self, key: Key) -> float | None:
         """One pass; returns in how many seconds the key wants the next one, if time alone can change the outcome."""
         obj = self._store.get(key.kind, key.namespace, key.name)
-        if obj is None or obj["metadata"].get("deletionTimestamp"):
+        if obj is None:
             return None
+        being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         if key.kind == MaintenanceRun.kind_name:
-            self._reconcile_run(parse(MaintenanceRun, obj))
+            if not being_deleted:
+                self._reconcile_run(parse(MaintenanceRun, obj))
             return None
-        return self._reconcile_table(obj)
+        return self._delete_table(obj) if being_deleted else self._reconcile_table(obj)
 
     # -- tables, and the world of their passes
 
@@ -79,10 +89,44 @@ class Reconciler:
         except InvalidObjectError as error:
             self._report_invalid(obj, str(error), now)
             return None
+        if wants_finalizer(table) != (FINALIZER in table.metadata.finalizers):
+            self._set_finalizer(table, wanted=wants_finalizer(table))
+            return None  # the change is an event, and brings the next pass
         outcome = reconcile_table(table, self, self._memory, now)
-        if outcome.look_again_at is None:
+        return _seconds_until(_earliest(outcome.look_again_at, self._next_poll(table, now)), now)
+
+    def _delete_table(self, obj: KubernetesObject) -> float | None:
+        now = self._clock()
+        table = parse(ManagedTable, obj)
+        if FINALIZER not in table.metadata.finalizers:
             return None
-        return max(0.0, (outcome.look_again_at - now).total_seconds())
+        observed = observe_for_deletion(table, self, self._memory)
+        decision = decide_deletion(table, observed, self.runs_of(table), now)
+        if decision.note:
+            logger.info("table %s/%s: being deleted: %s", *table.key, decision.note)
+        for name in decision.stop_runs:
+            self._cluster.delete_run(table.metadata.namespace, name)
+        if decision.drop is not None:
+            drop_table(self.open_catalog(table), table.identifier, purge=decision.drop.purge)
+            logger.info("table %s/%s: %s", *table.key, "purged" if decision.drop.purge else "dropped")
+        if decision.release:
+            self._set_finalizer(table, wanted=False)
+        return _seconds_until(decision.look_again_at, now)
+
+    def _set_finalizer(self, table: ManagedTable, *, wanted: bool) -> None:
+        others = [finalizer for finalizer in table.metadata.finalizers if finalizer != FINALIZER]
+        self._cluster.set_finalizers(
+            table.plural,
+            *table.key,
+            [*others, FINALIZER] if wanted else others,
+            resource_version=table.metadata.resource_version,
+        )
+
+    def _next_poll(self, table: ManagedTable, now: datetime) -> datetime | None:
+        """A commit to a ConfigMap is an event; of other catalogs nobody tells us."""
+        obj = self._store.get(TableCatalog.kind_name, table.metadata.namespace, table.spec.catalog_ref.name)
+        watched = obj is None or parse(TableCatalog, obj).spec.config_map is not None
+        return None if watched else now + POLL_INTERVAL
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
         namespace, name = table.metadata.namespace, table.spec.catalog_ref.name
@@ -103,6 +147,14 @@ class Reconciler:
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:
         runs = (parse(MaintenanceRun, obj) for obj in self._store.list("MaintenanceRun", table.metadata.namespace))
         return [run for run in runs if run.spec.table_ref.name == table.metadata.name]
+
+    def older_claim(self, table: ManagedTable) -> ManagedTable | None:
+        others = []
+        for name in self._claims.claimants(table.metadata.namespace, pointer_name(table)):
+            obj = self._store.get(ManagedTable.kind_name, table.metadata.namespace, name)
+            if obj is not None:
+                others.append(parse(ManagedTable, obj))
+        return older_claim(table, others)
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         logger.info("table %s/%s: starting run %s", *table.key, start.name)
@@ -167,3 +219,11 @@ class Reconciler:
         if job is None:
             return None
         return observe_job(job, self._cluster.pods_of_job(namespace, name) if is_finished(job) else ())
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _seconds_until(time: datetime | None, now: datetime) -> float | None:
+    return None if time is None else max(0.0, (time - now).total_seconds())

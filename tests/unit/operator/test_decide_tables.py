@@ -188,3 +188,49 @@ def test_the_backoff_grows_to_a_limit() -> None:
     waits = [backoff(failures) for failures in range(1, 40)]
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_BACKOFF
+
+
+# -- how far the object rules the table
+
+
+@pytest.mark.parametrize("policy", ["MaintainOnly", "ObserveOnly"])
+def test_only_full_management_changes_a_table(policy: str) -> None:
+    columns = [{"name": "id", "type": "long"}, {"name": "new", "type": "long"}]
+    observed = present()
+    decision = decide_table(known(observed, managementPolicy=policy, schema={"columns": columns}), observed, [], NOW)
+    assert decision.apply is None
+    assert conditions(decision)["InSync"] == "False/Drifted"
+
+
+@pytest.mark.parametrize(("policy", "starts"), [("Full", True), ("MaintainOnly", True), ("ObserveOnly", False)])
+def test_only_observation_maintains_nothing(policy: str, starts: bool) -> None:
+    observed = present(small_files=50)
+    decision = decide_table(known(observed, managementPolicy=policy), observed, [], NOW)
+    assert (decision.start is not None) == starts
+
+
+@pytest.mark.parametrize("policy", ["MaintainOnly", "ObserveOnly"])
+def test_only_full_management_creates_a_table(policy: str) -> None:
+    decision = decide_table(managed_table(managementPolicy=policy), TableAbsent(), [], NOW)
+    assert decision.apply is None
+    assert conditions(decision)["Ready"] == "False/TableMissing"
+
+
+def test_a_table_that_others_define_needs_no_schema() -> None:
+    observed = present()
+    decision = decide_table(managed_table(managementPolicy="MaintainOnly", schema=None), observed, [], NOW)
+    assert conditions(decision)["InSync"] == "True/AsDeclared"
+
+
+def test_a_property_that_is_no_longer_declared_is_unset_and_others_are_left_alone() -> None:
+    observed = present()
+    table = managed_table().model_copy(update={"status": known(observed).status})
+    assert table.status.declared_properties == ()
+    declared = known(observed, layout={"targetFileSize": "512Mi"})
+    status = decide_table(declared, observed, [], NOW).status
+    assert status.declared_properties == ("write.target-file-size-bytes",)
+    forgotten = managed_table().model_copy(update={"status": status})
+    decision = decide_table(forgotten, observed, [], NOW)
+    assert decision.apply is not None
+    assert conditions(decision)["InSync"] == "False/Evolving"
+    assert decide_table(table, observed, [], NOW).apply is None

@@ -35,6 +35,7 @@ def managed_table(status: dict[str, Any] | None = None, **spec: Any) -> ManagedT
 
 def health(*, small_files: int = 0, data_files: int = 100) -> HealthFigures:
     return HealthFigures(
+        target_file_bytes=512 << 20,
         data_files=data_files,
         small_files=small_files,
         delete_files=0,

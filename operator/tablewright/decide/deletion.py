@@ -1,0 +1,56 @@
+"""What happens to a table whose object is being deleted. The finalizer must never hold the object for ever."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tablewright.api.run import MaintenanceRun
+from tablewright.api.table import DeletionPolicy, ManagedTable
+from tablewright.decide.state import CatalogUnusable, TableObservation, TablePresent, TableUnreadable
+
+FINALIZER = "tablewright.dev/table"
+LONGEST_HOLD = timedelta(minutes=15)  # after that the object goes, and the table stays: nothing is lost by that
+RETRY = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """Remove the pointer, and the files too if `purge`."""
+
+    purge: bool
+
+
+@dataclass(frozen=True)
+class DeletionDecision:
+    stop_runs: tuple[str, ...] = ()
+    drop: DropTable | None = None
+    release: bool = False  # let the object go
+    note: str = ""  # for the log and the event
+    look_again_at: datetime | None = None
+
+
+def wants_finalizer(table: ManagedTable) -> bool:
+    """Whether the object's deletion has anything to do with the table."""
+    return table.spec.deletion_policy is not DeletionPolicy.RETAIN
+
+
+def decide_deletion(
+    table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime
+) -> DeletionDecision:
+    policy, identity = table.spec.deletion_policy, table.status.identity
+    if policy is DeletionPolicy.RETAIN or identity is None:
+        return DeletionDecision(release=True, note="the table is retained")
+    if isinstance(observed, CatalogUnusable) and observed.reason == "CatalogNotFound":
+        return DeletionDecision(release=True, note=f"{observed.message}; the table is left as it is")
+    if isinstance(observed, CatalogUnusable | TableUnreadable):
+        if table.metadata.deletion_timestamp and now - table.metadata.deletion_timestamp > LONGEST_HOLD:
+            return DeletionDecision(release=True, note=f"{observed.message}; given up, the table is left as it is")
+        return DeletionDecision(note=observed.message, look_again_at=now + RETRY)
+    if not isinstance(observed, TablePresent):
+        return DeletionDecision(release=True, note="the table is no longer in the catalog")
+    if str(observed.metadata.table_uuid) != identity.uuid:
+        return DeletionDecision(release=True, note="the catalog has another table under this name; it is left alone")
+    unfinished = tuple(run.metadata.name for run in runs if not run.status.is_finished)
+    if unfinished:
+        return DeletionDecision(stop_runs=unfinished, look_again_at=now + RETRY)
+    return DeletionDecision(drop=DropTable(purge=policy is DeletionPolicy.PURGE), release=True)

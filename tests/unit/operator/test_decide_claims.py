@@ -1,0 +1,48 @@
+"""Two objects that claim one table."""
+
+from tablewright.api.objects import parse
+from tablewright.api.table import ManagedTable
+from tablewright.decide.claims import older_claim
+from tablewright.decide.state import TableAbsent
+from tablewright.decide.tables import decide_table
+from tests.unit.operator.values import NOW
+
+
+def claim(name: str, created: str, *, identifier: str = "events", catalog: str = "lake") -> ManagedTable:
+    return parse(
+        ManagedTable,
+        {
+            "metadata": {"name": name, "namespace": "sales", "uid": f"uid-{name}", "creationTimestamp": created},
+            "spec": {
+                "catalogRef": {"name": catalog},
+                "identifier": {"namespace": "sales", "name": identifier},
+                "schema": {"columns": [{"name": "id", "type": "long"}]},
+            },
+        },
+    )
+
+
+OLD = claim("old", "2026-01-01T00:00:00Z")
+YOUNG = claim("young", "2026-02-01T00:00:00Z")
+
+
+def test_the_older_object_has_the_table() -> None:
+    assert older_claim(YOUNG, [OLD, YOUNG]) is OLD
+    assert older_claim(OLD, [OLD, YOUNG]) is None
+
+
+def test_of_two_that_are_equally_old_exactly_one_has_it() -> None:
+    twin = claim("twin", "2026-01-01T00:00:00Z")
+    assert [older_claim(OLD, [OLD, twin]), older_claim(twin, [OLD, twin])] == [None, OLD]
+
+
+def test_other_tables_and_other_catalogs_are_no_rivals() -> None:
+    others = [claim("a", "2025-01-01T00:00:00Z", identifier="other"), claim("b", "2025-01-01T00:00:00Z", catalog="b")]
+    assert older_claim(YOUNG, others) is None
+
+
+def test_the_younger_object_does_nothing_and_says_who_has_the_table() -> None:
+    decision = decide_table(YOUNG, TableAbsent(), [], NOW, claimed_by=OLD)
+    assert (decision.apply, decision.start) == (None, None)
+    assert {c.reason for c in decision.status.conditions} == {"ClaimedByAnother"}
+    assert "old" in decision.status.conditions[0].message

@@ -1,0 +1,86 @@
+"""What happens to the table when its object is deleted: as declared, and never more than that."""
+
+from datetime import timedelta
+
+import pytest
+
+from tablewright.api.objects import InvalidObjectError, parse
+from tablewright.api.table import ManagedTable
+from tablewright.decide.deletion import LONGEST_HOLD, DropTable, decide_deletion, wants_finalizer
+from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
+from tablewright.decide.tables import decide_table
+from tests.unit.operator.values import NOW, managed_table, present, run
+
+
+def deleted(observed: TablePresent | None, policy: str, *, since: timedelta = timedelta(0)) -> ManagedTable:
+    """The table's object on its way out, having recorded the observed table."""
+    table = managed_table(deletionPolicy=policy)
+    status = decide_table(table, observed, [], NOW).status if observed else table.status
+    metadata = table.metadata.model_copy(update={"deletion_timestamp": NOW - since})
+    return table.model_copy(update={"status": status, "metadata": metadata})
+
+
+@pytest.mark.parametrize(("policy", "purge"), [("Drop", False), ("Purge", True)])
+def test_drop_and_purge_remove_the_table_and_let_the_object_go(policy: str, purge: bool) -> None:
+    observed = present()
+    decision = decide_deletion(deleted(observed, policy), observed, [], NOW)
+    assert decision.drop == DropTable(purge=purge)
+    assert decision.release
+
+
+def test_retain_touches_nothing() -> None:
+    observed = present()
+    decision = decide_deletion(deleted(observed, "Retain"), observed, [], NOW)
+    assert (decision.drop, decision.release) == (None, True)
+
+
+@pytest.mark.parametrize("policy", ["Drop", "Purge"])
+def test_a_table_that_this_object_never_had_is_not_dropped(policy: str) -> None:
+    decision = decide_deletion(deleted(None, policy), present(), [], NOW)
+    assert (decision.drop, decision.release) == (None, True)
+
+
+@pytest.mark.parametrize("policy", ["Drop", "Purge"])
+def test_a_table_that_somebody_re_created_is_not_dropped(policy: str) -> None:
+    decision = decide_deletion(deleted(present(), policy), present(), [], NOW)
+    assert (decision.drop, decision.release) == (None, True)
+
+
+def test_a_catalog_that_is_gone_does_not_trap_the_object() -> None:
+    gone = CatalogUnusable("CatalogNotFound", "there is no TableCatalog lake")
+    assert decide_deletion(deleted(present(), "Purge"), gone, [], NOW).release
+
+
+@pytest.mark.parametrize("observed", [CatalogUnusable("CatalogUnreachable", "no answer"), TableUnreadable("torn")])
+def test_an_unreachable_table_holds_the_object_for_a_while_and_not_for_ever(observed: TableObservation) -> None:
+    first = decide_deletion(deleted(present(), "Purge"), observed, [], NOW)
+    assert not first.release
+    assert first.look_again_at is not None
+    late = deleted(present(), "Purge", since=LONGEST_HOLD + timedelta(seconds=1))
+    last = decide_deletion(late, observed, [], NOW)
+    assert last.release
+    assert last.drop is None
+
+
+def test_a_table_that_is_gone_already_lets_the_object_go() -> None:
+    assert decide_deletion(deleted(present(), "Drop"), TableAbsent(), [], NOW).release
+
+
+def test_runs_are_stopped_before_the_table_is_dropped() -> None:
+    observed = present()
+    decision = decide_deletion(deleted(observed, "Purge"), observed, [run("r", "Running")], NOW)
+    assert decision.stop_runs == ("r",)
+    assert (decision.drop, decision.release) == (None, False)
+
+
+def test_only_policies_that_touch_the_table_need_a_finalizer() -> None:
+    assert [wants_finalizer(managed_table(deletionPolicy=p)) for p in ("Retain", "Drop", "Purge")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_bad_policy_is_refused() -> None:
+    with pytest.raises(InvalidObjectError, match="deletionPolicy"):
+        parse(ManagedTable, {"metadata": {"name": "t"}, "spec": {"deletionPolicy": "Delete"}})
