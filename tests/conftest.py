@@ -1,5 +1,6 @@
 """Fixtures of all suites: the real servers, and a namespace, a bucket or a DynamoDB table of a test's own."""
 
+import contextlib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,13 +71,26 @@ def kube_api(kubernetes: KubernetesAccess) -> Iterator[client.ApiClient]:
         yield api
 
 
-@pytest.fixture
-def kube_namespace(kube_api: client.ApiClient) -> Iterator[str]:
-    """A Kubernetes namespace of the test's own, with its default service account there."""
+@contextlib.contextmanager
+def new_namespace(kube_api: client.ApiClient) -> Iterator[str]:
     core, name = client.CoreV1Api(kube_api), unique("test")
     core.create_namespace({"metadata": {"name": name}})
     yield name
     core.delete_namespace(name)
+
+
+@pytest.fixture
+def kube_namespace(kube_api: client.ApiClient) -> Iterator[str]:
+    """A Kubernetes namespace of the test's own."""
+    with new_namespace(kube_api) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def shared_namespace(kube_api: client.ApiClient) -> Iterator[str]:
+    """A Kubernetes namespace for the tests of a module, which keep apart by the names of their objects."""
+    with new_namespace(kube_api) as name:
+        yield name
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """One declared table, the whole way: API server, operator, Job, driver, Spark, S3, and back to the status."""
 
 import os
-import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,9 +13,10 @@ from kubernetes import client
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import ConfigMapConfig, open_catalog
+from tests.operators import Namespace, OperatorProcesses, operators
 from tests.reading import rows_in_files
 from tests.servers.kubelet import Kubelet, LocalProcesses
-from tests.servers.kubernetes import KubernetesAccess, kubectl
+from tests.servers.kubernetes import KubernetesAccess
 from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
@@ -26,112 +24,64 @@ MOST_RACING_APPENDS = 20  # on a busy machine a writer without an end could keep
 CITIES = ("Delhi", "Kochi", "Pune", "Surat", "Agra")
 pytestmark = pytest.mark.xdist_group("spark")
 
-TABLE = """
-apiVersion: tablewright.dev/v1alpha1
-kind: ManagedTable
-metadata: {name: payments}
-spec:
-  catalogRef: {name: lake}
-  identifier: {namespace: sales, name: payments}
-  schema:
-    columns:
-      - {name: txn_id, type: long, required: true, doc: "the payment's id"}
-      - {name: city, type: string}
-      - {name: items, type: "list<struct<sku: string, qty: int>>"}
-  partitioning:
-    - {column: city, transform: identity}
-  layout: {targetFileSize: 64Mi}
-  compaction:
-    triggers: {smallFiles: 100}
-  suspend: true
+SPEC = """
+catalogRef: {name: lake}
+identifier: {namespace: sales, name: payments}
+schema:
+  columns:
+    - {name: txn_id, type: long, required: true, doc: "the payment's id"}
+    - {name: city, type: string}
+    - {name: items, type: "list<struct<sku: string, qty: int>>"}
+partitioning:
+  - {column: city, transform: identity}
+layout: {targetFileSize: 64Mi}
+compaction:
+  triggers: {smallFiles: 100}
 """
 
 
 class Scene:
     """A namespace with a catalog on S3, and the table's own view from outside: PyIceberg."""
 
-    def __init__(
-        self, access: KubernetesAccess, api: client.ApiClient, namespace: str, s3: S3Access, bucket: str
-    ) -> None:
-        self.access, self.namespace = access, namespace
-        self._custom = client.CustomObjectsApi(api)
+    def __init__(self, objects: Namespace, api: client.ApiClient, s3: S3Access, bucket: str) -> None:
+        self.objects, self.namespace, self.access = objects, objects.name, objects.access
         self.batch = client.BatchV1Api(api)
         core = client.CoreV1Api(api)
-        core.create_namespaced_service_account(namespace, {"metadata": {"name": "tablewright-jobs"}})
+        core.create_namespaced_service_account(self.namespace, {"metadata": {"name": "tablewright-jobs"}})
         credentials = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
-        core.create_namespaced_secret(namespace, {"metadata": {"name": "lake-keys"}, "stringData": credentials})
-        self.apply(
-            {
-                "apiVersion": "tablewright.dev/v1alpha1",
-                "kind": "TableCatalog",
-                "metadata": {"name": "lake"},
-                "spec": {
-                    "configMap": {},
-                    "warehouse": f"s3://{bucket}/warehouse",
-                    "storage": {
-                        "endpoint": s3.endpoint,
-                        "region": "us-east-1",
-                        "credentialsSecretRef": {"name": "lake-keys"},
-                    },
-                },
-            }
-        )
+        core.create_namespaced_secret(self.namespace, {"metadata": {"name": "lake-keys"}, "stringData": credentials})
+        warehouse = f"s3://{bucket}/warehouse"
+        storage = {"endpoint": s3.endpoint, "region": "us-east-1", "credentialsSecretRef": {"name": "lake-keys"}}
+        objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": warehouse, "storage": storage})
         self._config = ConfigMapConfig(
             name="lake",
-            warehouse=f"s3://{bucket}/warehouse",
-            namespace=namespace,
-            kubeconfig=str(access.kubeconfig),
+            warehouse=warehouse,
+            namespace=self.namespace,
+            kubeconfig=str(self.access.kubeconfig),
             properties=s3.file_io_properties(),
         )
 
     def catalog(self) -> Catalog:
         return open_catalog(self._config)
 
-    def apply(self, obj: dict[str, Any]) -> None:
-        kubectl(self.access, "apply", "--server-side", "-n", self.namespace, "-f", "-", stdin=yaml.safe_dump(obj))
-
-    def table(self) -> dict[str, Any]:
-        return dict(self._get("managedtables", "payments"))
-
-    def runs(self) -> list[dict[str, Any]]:
-        return list(self._list("maintenanceruns"))
+    def declare(self, *, suspend: bool) -> None:
+        self.objects.apply("ManagedTable", "payments", yaml.safe_load(SPEC) | {"suspend": suspend})
 
     def conditions(self) -> dict[str, str]:
-        conditions = (self.table().get("status") or {}).get("conditions") or []
-        return {condition["type"]: condition["status"] for condition in conditions}
-
-    def _get(self, plural: str, name: str) -> Any:
-        return self._custom.get_namespaced_custom_object("tablewright.dev", "v1alpha1", self.namespace, plural, name)
-
-    def _list(self, plural: str) -> Any:
-        listed = self._custom.list_namespaced_custom_object("tablewright.dev", "v1alpha1", self.namespace, plural)
-        return listed["items"]
+        return {kind: state.split("/")[0] for kind, state in self.objects.conditions("payments").items()}
 
 
 @pytest.fixture
 def scene(
     crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str, s3: S3Access, s3_bucket: str
 ) -> Scene:
-    return Scene(crds, kube_api, kube_namespace, s3, s3_bucket)
+    return Scene(Namespace(crds, kube_api, kube_namespace), kube_api, s3, s3_bucket)
 
 
 @pytest.fixture
-def start_operator(scene: Scene, tmp_path: Path) -> Iterator[Callable[[], "subprocess.Popen[bytes]"]]:
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none"]
-        command += ["--namespace", scene.namespace, "--kubeconfig", str(scene.access.kubeconfig)]
-        environment = {**os.environ, "KUBECONFIG": str(scene.access.kubeconfig)}
-        with (tmp_path / "operator.log").open("ab") as log:
-            started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.send_signal(signal.SIGTERM)
-    for process in started:
-        assert process.wait(30) in (0, -signal.SIGKILL), (tmp_path / "operator.log").read_text()[-3000:]
+def operator_processes(scene: Scene, tmp_path: Path) -> Iterator[OperatorProcesses]:
+    with operators(scene.access, scene.namespace, tmp_path / "operator.log") as processes:
+        yield processes
 
 
 def rows(first: int, count: int) -> pa.Table:
@@ -175,32 +125,32 @@ class RacingWriter:
 
 
 def test_a_declared_table_is_created_and_compacted_while_writers_write_and_the_operator_dies(
-    scene: Scene, kube_api: client.ApiClient, start_operator: Callable[[], "subprocess.Popen[bytes]"]
+    scene: Scene, kube_api: client.ApiClient, operator_processes: OperatorProcesses
 ) -> None:
-    operator = start_operator()
-    scene.apply(yaml.safe_load(TABLE))
+    operator = operator_processes.start()
+    scene.declare(suspend=True)
     eventually(scene.conditions, lambda conditions: conditions.get("Ready") == "True")
     assert scene.conditions()["InSync"] == "True"
 
     table = scene.catalog().load_table(("sales", "payments"))
     for first in range(0, 400, 10):  # 40 appends to 5 partitions: 200 files
         table.append(rows(first, 10))
-    status = eventually(lambda: scene.table()["status"], lambda status: status["health"]["dataFiles"] == 200)
+    status = eventually(lambda: scene.objects.status("payments"), lambda status: status["health"]["dataFiles"] == 200)
     assert status["health"]["smallFiles"] == 200
     assert status["identity"]["uuid"] == str(table.metadata.table_uuid)
     assert scene.conditions()["Healthy"] == "False"
-    assert scene.runs() == [], "a suspended table is left alone"
+    assert scene.objects.runs() == [], "a suspended table is left alone"
 
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     processes = LocalProcesses(kube_api, {"KUBECONFIG": str(scene.access.kubeconfig), "PATH": path})
     with Kubelet(kube_api, scene.namespace, processes), RacingWriter(scene, first=1000) as writer:
-        scene.apply(yaml.safe_load(TABLE.replace("suspend: true", "suspend: false")))
+        scene.declare(suspend=False)
         eventually(lambda: processes.running, lambda running: len(running) == 1)
         operator.kill()
         operator.wait()
         eventually(lambda: processes.logs, lambda logs: len(logs) == 1, seconds=120)
-        start_operator()
-        runs = eventually(scene.runs, lambda runs: runs[0]["status"].get("phase") == "Succeeded", seconds=60)
+        operator_processes.start()
+        runs = eventually(scene.objects.runs, lambda runs: runs[0]["status"].get("phase") == "Succeeded", seconds=60)
     [log] = processes.logs.values()
     assert len(runs) == 1, log
     assert runs[0]["status"]["result"]["rewrittenFiles"] >= 200
@@ -214,9 +164,9 @@ def test_a_declared_table_is_created_and_compacted_while_writers_write_and_the_o
     final = scene.catalog().load_table(("sales", "payments"))
     assert rows_in_files(final).sort_by("txn_id").to_pylist() == expected.to_pylist()
     status = eventually(
-        lambda: scene.table()["status"],
+        lambda: scene.objects.status("payments"),
         lambda status: status["identity"].get("snapshotId") == final.metadata.current_snapshot_id,
     )
     assert status["health"]["dataFiles"] <= len(CITIES) + writer.rows
     assert scene.conditions() == {"Ready": "True", "InSync": "True", "Healthy": "True", "Maintained": "True"}
-    assert "test-secret" not in str(scene.table()) + str(runs) + str(job) + log
+    assert "test-secret" not in str(scene.objects.table("payments")) + str(runs) + str(job) + log

@@ -19,6 +19,7 @@ def older_claim(table: ManagedTable, others: Iterable[ManagedTable]) -> ManagedT
     return None if oldest is table else oldest
 
 
-def _age(table: ManagedTable) -> tuple[bool, str, str]:
+def _age(table: ManagedTable) -> tuple[bool, str, bool, str]:
+    """The API server's times are whole seconds: of two of the same second, the one that has the table keeps it."""
     created = table.metadata.creation_timestamp
-    return created is None, created.isoformat() if created else "", table.metadata.uid
+    return created is None, created.isoformat() if created else "", table.status.identity is None, table.metadata.uid

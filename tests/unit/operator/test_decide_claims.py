@@ -5,7 +5,7 @@ from tablewright.api.table import ManagedTable
 from tablewright.decide.claims import older_claim
 from tablewright.decide.state import TableAbsent
 from tablewright.decide.tables import decide_table
-from tests.unit.operator.values import NOW
+from tests.unit.operator.values import NOW, present
 
 
 def claim(name: str, created: str, *, identifier: str = "events", catalog: str = "lake") -> ManagedTable:
@@ -34,6 +34,13 @@ def test_the_older_object_has_the_table() -> None:
 def test_of_two_that_are_equally_old_exactly_one_has_it() -> None:
     twin = claim("twin", "2026-01-01T00:00:00Z")
     assert [older_claim(OLD, [OLD, twin]), older_claim(twin, [OLD, twin])] == [None, OLD]
+
+
+def test_of_two_of_the_same_second_the_one_that_has_the_table_keeps_it() -> None:
+    status = decide_table(OLD, present(), [], NOW).status
+    holder = claim("zz-holder", "2026-01-01T00:00:00Z").model_copy(update={"status": status})
+    assert older_claim(holder, [OLD, holder]) is None
+    assert older_claim(OLD, [OLD, holder]) is holder
 
 
 def test_other_tables_and_other_catalogs_are_no_rivals() -> None:

@@ -1,0 +1,192 @@
+"""The operator's behaviours on a real API server, with a ConfigMap catalog and a local warehouse."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kubernetes import client
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from tableformat.catalogs import ConfigMapConfig, open_catalog
+from tests.operators import Namespace, RefusedError, operators
+from tests.servers.kubernetes import KubernetesAccess
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("operator")
+
+COLUMNS = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="module")
+def namespace(
+    crds: KubernetesAccess,
+    kube_api: client.ApiClient,
+    shared_namespace: str,
+    warehouse: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Namespace]:
+    """A namespace with a running operator and a catalog."""
+    objects = Namespace(crds, kube_api, shared_namespace)
+    objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": f"file://{warehouse}"})
+    with operators(crds, shared_namespace, tmp_path_factory.mktemp("logs") / "operator.log") as processes:
+        processes.start()
+        yield objects
+
+
+@pytest.fixture
+def catalog(namespace: Namespace, warehouse: Path) -> Catalog:
+    return open_catalog(
+        ConfigMapConfig(
+            name="lake",
+            warehouse=f"file://{warehouse}",
+            namespace=namespace.name,
+            kubeconfig=str(namespace.access.kubeconfig),
+        )
+    )
+
+
+def spec(name: str, **changes: Any) -> dict[str, Any]:
+    identifier = {"namespace": "sales", "name": name}
+    whole = {"catalogRef": {"name": "lake"}, "identifier": identifier, "schema": {"columns": COLUMNS}, **changes}
+    return {field: value for field, value in whole.items() if value is not None}
+
+
+def declare(namespace: Namespace, name: str, **changes: Any) -> None:
+    namespace.apply("ManagedTable", name, spec(name, **changes))
+
+
+def ready(namespace: Namespace, name: str) -> dict[str, Any]:
+    eventually(lambda: namespace.conditions(name), lambda c: c.get("InSync") == "True/AsDeclared")
+    assert namespace.conditions(name)["Ready"] == "True/Available"
+    return namespace.status(name)
+
+
+def exists(catalog: Catalog, name: str) -> bool:
+    return catalog.table_exists(("sales", name))
+
+
+def test_a_new_column_reaches_the_table_and_its_rows_stay(namespace: Namespace, catalog: Catalog) -> None:
+    declare(namespace, "evolving")
+    ready(namespace, "evolving")
+    catalog.load_table(("sales", "evolving")).append(pa.table({"id": [1], "city": ["Pune"]}))
+    renamed = [COLUMNS[0], {"name": "town", "type": "string", "previousNames": ["city"]}, {"name": "n", "type": "int"}]
+    declare(namespace, "evolving", schema={"columns": renamed})
+    eventually(
+        lambda: catalog.load_table(("sales", "evolving")).schema().column_names,
+        lambda names: names == ["id", "town", "n"],
+    )
+    rows = catalog.load_table(("sales", "evolving")).scan().to_arrow().to_pylist()
+    assert rows == [{"id": 1, "town": "Pune", "n": None}]
+
+
+def test_a_change_that_would_lose_data_is_refused_with_the_field_and_the_table_stays_ready(
+    namespace: Namespace, catalog: Catalog
+) -> None:
+    declare(namespace, "narrowing")
+    before = ready(namespace, "narrowing")["identity"]["metadataLocation"]
+    declare(namespace, "narrowing", schema={"columns": [{"name": "id", "type": "int"}, COLUMNS[1]]})
+    conditions = eventually(
+        lambda: namespace.conditions("narrowing"), lambda c: c.get("InSync", "").startswith("False")
+    )
+    assert conditions["InSync"] == "False/Refused"
+    assert conditions["Ready"] == "True/Available"
+    [in_sync] = [c for c in namespace.status("narrowing")["conditions"] if c["type"] == "InSync"]
+    assert "schema.columns[id].type" in in_sync["message"]
+    assert catalog.load_table(("sales", "narrowing")).metadata_location == before
+
+
+def test_a_table_waits_for_its_catalog_and_says_so(namespace: Namespace, warehouse: Path) -> None:
+    declare(namespace, "waiting", catalogRef={"name": "late"})
+    eventually(lambda: namespace.conditions("waiting"), lambda c: c.get("Ready") == "False/CatalogNotFound")
+    namespace.apply("TableCatalog", "late", {"configMap": {}, "warehouse": f"file://{warehouse}/late"})
+    ready(namespace, "waiting")
+
+
+def test_an_existing_table_is_adopted_and_then_evolved(namespace: Namespace, catalog: Catalog) -> None:
+    catalog.create_namespace_if_not_exists("sales")
+    table = catalog.create_table(("sales", "adopted"), pa.schema([pa.field("id", pa.int64())]))
+    table.append(pa.table({"id": [7]}))
+    declare(namespace, "adopted")
+    identity = ready(namespace, "adopted")["identity"]
+    assert identity["uuid"] == str(table.metadata.table_uuid)
+    assert table.refresh().scan().to_arrow().to_pylist() == [{"id": 7, "city": None}]
+
+
+def test_only_the_older_of_two_objects_has_the_table(namespace: Namespace) -> None:
+    declare(namespace, "contested")
+    ready(namespace, "contested")
+    namespace.apply("ManagedTable", "usurper", spec("contested", schema={"columns": COLUMNS[:1]}))
+    conditions = eventually(lambda: namespace.conditions("usurper"), bool)
+    assert conditions == {"Ready": "False/ClaimedByAnother", "InSync": "False/ClaimedByAnother"}
+    assert namespace.conditions("contested")["InSync"] == "True/AsDeclared"
+
+
+def test_a_commit_by_somebody_else_is_noticed_at_once(namespace: Namespace, catalog: Catalog) -> None:
+    declare(namespace, "watched")
+    ready(namespace, "watched")
+    catalog.load_table(("sales", "watched")).append(pa.table({"id": [1, 2], "city": ["Agra", None]}))
+    health = eventually(lambda: namespace.status("watched")["health"], lambda h: h["records"] == 2, seconds=10)
+    assert health["dataFiles"] == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "dropped", "purged"), [("Retain", False, False), ("Drop", True, False), ("Purge", True, True)]
+)
+def test_deletion_does_to_the_table_what_the_policy_says(
+    namespace: Namespace, catalog: Catalog, policy: str, dropped: bool, purged: bool
+) -> None:
+    name = f"deleted_{policy.lower()}"
+    namespace.apply("ManagedTable", name.replace("_", "-"), spec(name, deletionPolicy=policy))
+    ready(namespace, name.replace("_", "-"))
+    table = catalog.load_table(("sales", name))
+    table.append(pa.table({"id": [1], "city": ["Pune"]}))
+    folder = Path(table.location().removeprefix("file://"))
+    namespace.delete("managedtable", name.replace("_", "-"))
+    eventually(lambda: namespace.table(name.replace("_", "-")), lambda obj: obj is None)
+    assert exists(catalog, name) is not dropped
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert bool(files) is not purged
+
+
+def test_a_catalog_that_is_gone_does_not_trap_a_table(namespace: Namespace, warehouse: Path) -> None:
+    namespace.apply("TableCatalog", "doomed", {"configMap": {}, "warehouse": f"file://{warehouse}/doomed"})
+    declare(namespace, "orphaned", catalogRef={"name": "doomed"}, deletionPolicy="Purge")
+    ready(namespace, "orphaned")
+    namespace.delete("tablecatalog", "doomed")
+    namespace.delete("managedtable", "orphaned")
+    eventually(lambda: namespace.table("orphaned"), lambda obj: obj is None)
+
+
+def test_a_table_that_somebody_dropped_is_reported_and_not_created_again(
+    namespace: Namespace, catalog: Catalog
+) -> None:
+    declare(namespace, "dropped")
+    ready(namespace, "dropped")
+    catalog.drop_table(("sales", "dropped"))
+    eventually(lambda: namespace.conditions("dropped"), lambda c: c.get("Ready") == "False/TableMissing")
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table(("sales", "dropped"))
+
+
+def test_the_api_server_refuses_what_makes_no_sense(namespace: Namespace) -> None:
+    declare(namespace, "immutable")
+    bad: dict[str, dict[str, Any]] = {
+        "catalogRef is immutable": {"catalogRef": {"name": "other"}},
+        "identifier is immutable": {"identifier": {"namespace": "sales", "name": "else"}},
+        "spec.layout.targetFileSize": {"layout": {"targetFileSize": "12 MB"}},
+        "spec.partitioning[0].transform": {"partitioning": [{"column": "id", "transform": "weekly"}]},
+        "spec.deletionPolicy": {"deletionPolicy": "Forget"},
+        "schema is required": {"schema": None},
+    }
+    for complaint, change in bad.items():
+        with pytest.raises(RefusedError) as refusal:
+            declare(namespace, "immutable", **change)
+        assert complaint in str(refusal.value)
