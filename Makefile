@@ -35,6 +35,15 @@ demo: $(SYNCED) ## Declare tables, write small files, and watch them being compa
 test: setup ## Run the default test suite
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest $(PYTEST) tests/unit tests/integration
 
+.PHONY: interop
+interop: $(SYNCED) ## Share tables with Spark and Iceberg's Java catalog, on real servers
+	@$(BIN)/python -m tests.servers.binaries interop
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/interop
+
+.PHONY: chaos
+chaos: setup ## Crowds of writers, with sound and with breaking connections (long)
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/chaos
+
 .PHONY: lint
 lint: $(SYNCED) ## Check format, style, types and the layers between packages
 	@$(BIN)/ruff format --check .

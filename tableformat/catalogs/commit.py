@@ -50,7 +50,11 @@ class Current:
 
 
 class PointerStore(Protocol):
-    """What a catalog brings to the commit. Writes end in success or in a `WriteOutcome`."""
+    """What a catalog brings to the commit.
+
+    Writes end in success or in a `WriteOutcome`. A `CatalogUnavailableError` out of a write comes from what had to be
+    read first: the write itself was not sent.
+    """
 
     def read_pointer(self, identifier: Identifier) -> Pointer | None: ...
 
@@ -183,6 +187,8 @@ class _Publication:
             if self._doubt is None:
                 discard_metadata(self._staged)
             raise
+        except CatalogUnavailableError as error:
+            return NotApplied(str(error))
         except WriteOutcome as outcome:
             return outcome
         return None

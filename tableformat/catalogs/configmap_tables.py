@@ -26,7 +26,6 @@ from tableformat.catalogs.configmap_records import Move, TableRecord, parse_tabl
 from tableformat.catalogs.kube_store import ConfigMap, ConfigMapStore
 from tableformat.catalogs.naming import KIND_TABLE, labels_of, object_name
 from tableformat.catalogs.outcomes import (
-    CatalogUnavailableError,
     CorruptCatalogEntryError,
     LostRace,
     NotApplied,
@@ -251,10 +250,7 @@ class TableObjects:
             raise NotApplied(f"{self._store.describe(found.object.name)}: a rename had to be finished first")
 
     def _at_version(self, identifier: Identifier, expected: Pointer) -> _Entry:
-        try:
-            entry = self._find(identifier)
-        except CatalogUnavailableError as error:
-            raise NotApplied(str(error)) from error
+        entry = self._find(identifier)
         if entry is None or entry.object.version != expected.version:
             raise LostRace(f"{expected.holder} has changed")
         return entry

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
+    CommitStateUnknownException,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
@@ -33,7 +34,13 @@ from tableformat.catalogs import purge
 from tableformat.catalogs.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
 from tableformat.catalogs.locations import free_location
-from tableformat.catalogs.outcomes import CorruptCatalogEntryError, LostRace, UnreadableMetadataError, WriteOutcome
+from tableformat.catalogs.outcomes import (
+    CorruptCatalogEntryError,
+    LostRace,
+    OutcomeUnknown,
+    UnreadableMetadataError,
+    WriteOutcome,
+)
 
 
 class PointerCatalog(MetastoreCatalog, ABC):
@@ -160,20 +167,19 @@ class PointerCatalog(MetastoreCatalog, ABC):
         return source, target
 
     def _drop(self, name: Identifier, pointer: Pointer | None, *, only_this_version: bool = False) -> None:
-        backoff, location = Backoff(SMALL_WRITES), pointer.location if pointer else None
+        backoff, location, in_doubt = Backoff(SMALL_WRITES), pointer.location if pointer else None, False
         while pointer is not None:
             try:
                 self.delete_pointer(name, pointer)
                 return
             except WriteOutcome as outcome:
                 backoff.wait_or_give_up(f"drop table {'.'.join(name)}", outcome)
+                in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
                 pointer = self.read_pointer(name)
-                if pointer is None and not isinstance(outcome, LostRace):
+                if only_this_version:
+                    _refuse_unless_still_there(name, location, pointer, in_doubt=in_doubt)
+                elif pointer is None and in_doubt:
                     return  # the answer was lost, the deletion was not
-                if only_this_version and pointer is not None and pointer.location != location:
-                    raise CommitFailedException(
-                        f"Table {'.'.join(name)} was committed to while it was being purged; nothing was deleted"
-                    ) from outcome
         raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
 
     # --- views: none of our catalogs holds any
@@ -294,4 +300,19 @@ def _check_identity(identifier: Identifier, pointer: Pointer, found: UUID) -> No
         raise CorruptCatalogEntryError(
             f"{pointer.holder} of table {'.'.join(identifier)} says that the table's uuid is {pointer.table_uuid}, but "
             f"{pointer.location} is metadata of the table {found}: correct the pointer; nothing was changed"
+        )
+
+
+def _refuse_unless_still_there(
+    name: Identifier, location: str | None, pointer: Pointer | None, *, in_doubt: bool
+) -> None:
+    """Before a purge goes on: only a table that is certainly dropped, by us, may lose its files."""
+    if pointer is None and in_doubt:
+        raise CommitStateUnknownException(
+            f"Table {'.'.join(name)} is gone, but whether by this purge or by a rename is unknown; its files stay. "
+            "Remove them by hand if no other table has them"
+        )
+    if pointer is not None and pointer.location != location:
+        raise CommitFailedException(
+            f"Table {'.'.join(name)} was committed to while it was being purged; nothing was deleted: purge it again"
         )

@@ -113,8 +113,6 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
                 session.commit()
             except IntegrityError as error:
                 raise LostRace("the row exists") from error
-            except CatalogUnavailableError as error:  # locked: SQLite says so before it does anything
-                raise NotApplied(str(error)) from error
             except DBAPIError as error:
                 # Before the transaction's end was asked for, a lost connection ends it without effect.
                 raise (OutcomeUnknown if committing else NotApplied)(str(error)) from error

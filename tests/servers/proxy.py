@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "expect"}
 
 
 class Break(Enum):
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True
             return
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._read_body()
         request = Request(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
         fault = self.server.proxy.fault_for(request)
         if fault is None:
@@ -145,6 +145,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(fault.action.status, {"Content-Type": "application/json"}, fault.action.content)
         else:
             self._break(fault.action, request, fault.seconds)
+
+    def _read_body(self) -> bytes:
+        if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return body
 
     def _break(self, action: Break, request: Request, seconds: float) -> None:
         match action:

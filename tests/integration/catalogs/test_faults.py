@@ -12,12 +12,13 @@ from kubernetes import client
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-from tableformat.catalogs import CatalogUnavailableError, ConfigMapConfig, DynamoDbConfig, open_catalog
+from tableformat.catalogs import CatalogUnavailableError, ConfigMapConfig, DynamoDbConfig, SqlConfig, open_catalog
 from tests.conftest import unique
 from tests.integration.catalogs.test_tables import SCHEMA, ids, metadata_files, rows
 from tests.servers.dynamodb import DynamoDbAccess
 from tests.servers.kubernetes import KubernetesAccess
 from tests.servers.proxy import Answer, Break, Fault, FaultProxy, Request
+from tests.servers.s3 import S3Access
 
 IMPATIENT = {
     "commit.retry.min-wait-ms": "1",
@@ -254,3 +255,89 @@ def test_a_delayed_swap_that_arrives_after_another_commit_takes_no_effect(broken
     assert ids(now) == [1, 2, 3]
     assert len(now.metadata.snapshots) == 3
     assert metadata_files(now) == {now.metadata_location} | {e.metadata_file for e in now.metadata.metadata_log}
+
+
+def test_a_purge_whose_answer_is_lost_deletes_no_file(broken: Broken, name: str) -> None:
+    broken.truth.create_table(name, SCHEMA).append(rows(1))
+    table = broken.truth.load_table(name)
+    broken.strike("drop", Break.CUT_AFTER)
+    with pytest.raises(CommitStateUnknownException, match="its files stay"):
+        broken.catalog.purge_table(name)
+    assert ids(broken.truth.register_table(name, table.metadata_location)) == [1]
+
+
+@pytest.mark.parametrize("action", [Break.CUT_AFTER, Break.CUT_BEFORE], ids=str)
+def test_an_outcome_that_the_history_no_longer_tells_stays_unknown(broken: Broken, name: str, action: Break) -> None:
+    short = {"write.metadata.previous-versions-max": "1"}
+    broken.truth.create_table(name, SCHEMA, properties={**IMPATIENT, **short})
+    table = broken.catalog.load_table(name)
+
+    def answer_is_lost(request: Request) -> bool:
+        if not broken.steps["swap"](request):
+            return False
+        broken.proxy.faults.append(Fault(others_commit_meanwhile, Break.CUT_BEFORE))
+        return True
+
+    def others_commit_meanwhile(request: Request) -> bool:
+        if not broken.steps["read"](request):
+            return False
+        broken.proxy.faults[:] = []
+        for number in range(3):
+            broken.truth.load_table(name).append(rows(number))
+        return False
+
+    broken.proxy.faults[:] = [Fault(answer_is_lost, action)]
+    with pytest.raises(CommitStateUnknownException):
+        table.transaction().set_properties(owner="sales").commit_transaction()
+    now = broken.truth.load_table(name)
+    assert ids(now) == [0, 1, 2]
+    assert ("owner" in now.properties) is (action is Break.CUT_AFTER)
+
+
+@pytest.fixture
+def on_s3(s3: S3Access, s3_bucket: str, tmp_path: Path) -> Iterator[tuple[Catalog, FaultProxy]]:
+    """Pointers in SQLite, files behind a proxy."""
+    with FaultProxy(s3.endpoint) as proxy:
+        config = SqlConfig(
+            name="lake",
+            uri=f"sqlite:///{tmp_path}/catalog.db",
+            warehouse=f"s3://{s3_bucket}/warehouse",
+            properties={**s3.file_io_properties(), "s3.endpoint": proxy.url},
+        )
+        with open_catalog(config) as catalog:
+            catalog.create_namespace("db")
+            yield catalog, proxy
+
+
+@pytest.mark.parametrize(
+    "action", [Break.CUT_BEFORE, Break.CUT_DURING, Break.CUT_AFTER, Answer(500), Answer(503)], ids=str
+)
+def test_a_commit_survives_a_break_while_its_metadata_is_written(
+    on_s3: tuple[Catalog, FaultProxy], action: Break | Answer
+) -> None:
+    catalog, proxy = on_s3
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(1))
+    proxy.faults[:] = [Fault(_writes_metadata, action)]
+    table.append(rows(2))
+    assert proxy.faults[0].struck == 1
+    assert ids(catalog.load_table("db.t")) == [1, 2]
+
+
+def test_a_commit_whose_metadata_cannot_be_written_changes_nothing(on_s3: tuple[Catalog, FaultProxy]) -> None:
+    catalog, proxy = on_s3
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(1))
+    before = table.metadata_location
+    proxy.faults[:] = [Fault(_writes_metadata, Answer(403), times=None)]
+    with pytest.raises(OSError, match="metadata"):
+        table.append(rows(2))
+    proxy.faults[:] = []
+    now = catalog.load_table("db.t")
+    assert now.metadata_location == before
+    now.append(rows(3))
+    assert ids(catalog.load_table("db.t")) == [1, 3]
+
+
+def _writes_metadata(request: Request) -> bool:
+    return request.method in ("PUT", "POST") and ".metadata.json" in request.path
