@@ -176,7 +176,12 @@ def column_problems(columns: Sequence[Column]) -> Iterator[Refusal]:
                 yield _invalid(where, "the field is described twice", "Keep one of the descriptions")
     trees = field_trees(columns)
     yield from _sibling_problems(trees)
+    full_names: dict[str, tuple[str, ...]] = {}
     for declared in walk(trees):
+        other = full_names.setdefault(".".join(declared.path), declared.path)
+        if other != declared.path:
+            reason = f"its full name is also that of {' inside '.join(map(repr, reversed(other)))}"
+            yield _invalid(column_field(declared.path, "name"), reason, "Use no dots in names, or another name")
         yield from _sibling_problems(declared.children)
         yield from _default_problems(declared)
         if isinstance(declared.type, UnknownType) and declared.required:
