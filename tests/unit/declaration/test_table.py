@@ -70,8 +70,9 @@ def test_fields_inside_a_column_are_checked_too() -> None:
     nested = (NestedAttributes(("element", "y"), previous_names=("x",)),)
     found = problems(columns=(column("a", "list<struct<x: int, y: int>>", nested=(*nested, *nested)),))
     assert found == {"schema.columns[a.element.y]": "the field is described twice"}
-    found = problems(columns=(column("a", "list<int>", nested=(NestedAttributes(("element",), doc="one"),)),))
-    assert found == {"schema.columns[a.element]": "the column's type has no struct with such a field"}
+    for text, path in (("list<int>", ("element",)), ("map<struct<x: int>, int>", ("key", "x")), ("int", ())):
+        found = problems(columns=(column("a", text, nested=(NestedAttributes(path, doc="one"),)),))
+        assert list(found.values()) == ["the column's type has no struct with such a field"]
 
 
 @pytest.mark.parametrize(
