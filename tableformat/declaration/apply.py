@@ -19,7 +19,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.schema import Schema
-from pyiceberg.table import CommitTableResponse, Table, TableProperties
+from pyiceberg.table import Table, TableProperties
 
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import walk
@@ -215,16 +215,16 @@ def _bring_to(
         return Applied(table)
     if known_uuid is None:
         return Applied(table, pending=found.changes)
-    _commit(catalog, table, found)
-    altered = catalog.load_table(table.name())
+    altered = _commit(catalog, table, found)
     return Applied(altered, changes=found.changes, drift=_drift(found, repaired=True) if drifted else ())
 
 
-def _commit(catalog: Catalog, table: Table, found: Difference) -> CommitTableResponse:
+def _commit(catalog: Catalog, table: Table, found: Difference) -> Table:
     try:
-        return catalog.commit_table(table, found.requirements, found.updates)
+        answer = catalog.commit_table(table, found.requirements, found.updates)
     except KeyError as error:  # no requirement speaks of properties: PyIceberg fails to remove one that is gone by now
         raise CommitFailedException(f"Property {error} was removed by somebody else") from error
+    return Table(table.name(), answer.metadata, answer.metadata_location, table.io, catalog)
 
 
 def _drift(found: Difference, *, repaired: bool) -> tuple[Drift, ...]:

@@ -164,8 +164,7 @@ def _decimal(field_type: DecimalType, declared: str) -> Decimal:
 def column_problems(columns: Sequence[Column]) -> Iterator[Refusal]:
     """What is wrong with the columns in themselves: names, previous names, nested attributes, defaults."""
     for column in columns:
-        structs = (declared for declared in walk((_tree_of_column(column),)) if isinstance(declared.type, StructType))
-        known = {inner.path[1:] for struct in structs for inner in struct.children}
+        known = {declared.path[1:] for declared in _describable(_tree_of_column(column))}
         given = [attributes.path for attributes in column.nested]
         for path in given:
             where = column_field((column.name, *path))
@@ -176,12 +175,26 @@ def column_problems(columns: Sequence[Column]) -> Iterator[Refusal]:
                 yield _invalid(where, "the field is described twice", "Keep one of the descriptions")
     trees = field_trees(columns)
     yield from _sibling_problems(trees)
+    full_names: dict[str, tuple[str, ...]] = {}
     for declared in walk(trees):
+        other = full_names.setdefault(".".join(declared.path), declared.path)
+        if other != declared.path:
+            reason = f"its full name is also that of {' inside '.join(map(repr, reversed(other)))}"
+            yield _invalid(column_field(declared.path, "name"), reason, "Use no dots in names, or another name")
         yield from _sibling_problems(declared.children)
         yield from _default_problems(declared)
         if isinstance(declared.type, UnknownType) and declared.required:
             where = column_field(declared.path, "required")
             yield _invalid(where, "a column of type unknown holds nothing but nulls", "Make it optional")
+
+
+def _describable(declared: DeclaredField) -> Iterator[DeclaredField]:
+    """The fields of structs inside: elements, keys and values have no names of their own, and keys never change."""
+    for inner in declared.children:
+        if isinstance(declared.type, StructType):
+            yield inner
+        if not (isinstance(declared.type, MapType) and inner.name == "key"):
+            yield from _describable(inner)
 
 
 def _sibling_problems(siblings: Sequence[DeclaredField]) -> Iterator[Refusal]:

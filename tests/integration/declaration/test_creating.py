@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
+import pytest
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.table.sorting import NullOrder, SortDirection
 
 from tableformat.declaration import (
@@ -17,6 +19,9 @@ from tableformat.declaration import (
     parse_partition_transform,
     parse_type,
 )
+from tableformat.declaration.difference import new_table
+from tableformat.declaration.format_v3 import create_table_v3
+from tests.integration.declaration.declaring import column, create, declare
 
 PAYMENTS = TableDeclaration(
     identifier=("sales", "payments"),
@@ -95,3 +100,21 @@ def test_a_declaration_without_columns_creates_nothing(catalog: Catalog) -> None
     declared = TableDeclaration(("db", "t"))
     applied = apply_declaration(catalog, declared, mode=ManagementMode.FULL, known_uuid=None)
     assert [refusal.kind for refusal in applied.refusals] == [RefusalKind.TABLE_MISSING]
+
+
+def test_a_lost_creation_of_format_version_3_leaves_no_file_behind(catalog: Catalog, tmp_path: Path) -> None:
+    winner = create(catalog, declare(column("a"), format_version=3))
+    parts = new_table(declare(column("a"), format_version=3))
+    assert isinstance(catalog, MetastoreCatalog)
+    with pytest.raises(TableAlreadyExistsError):
+        create_table_v3(
+            catalog,
+            winner.name(),
+            schema=parts.schema,
+            location=f"file://{tmp_path}/elsewhere",
+            partition_spec=parts.spec,
+            sort_order=parts.sort_order,
+            properties={},
+        )
+    assert list((tmp_path / "elsewhere").rglob("*.json")) == []
+    assert catalog.load_table(winner.name()).metadata_location == winner.metadata_location

@@ -61,12 +61,18 @@ def test_names_cannot_be_passed_on_in_a_circle(names: str) -> None:
     TableDeclaration(("db", "t"), (column("a"), column("b", previous_names=("a",)), column("c", previous_names=("b",))))
 
 
+def test_a_dotted_name_cannot_be_that_of_a_nested_field() -> None:
+    found = problems(columns=(column("a", "struct<b: int>"), column("a.b")))
+    assert found == {"schema.columns[a.b].name": "its full name is also that of 'b' inside 'a'"}
+
+
 def test_fields_inside_a_column_are_checked_too() -> None:
     nested = (NestedAttributes(("element", "y"), previous_names=("x",)),)
     found = problems(columns=(column("a", "list<struct<x: int, y: int>>", nested=(*nested, *nested)),))
     assert found == {"schema.columns[a.element.y]": "the field is described twice"}
-    found = problems(columns=(column("a", "list<int>", nested=(NestedAttributes(("element",), doc="one"),)),))
-    assert found == {"schema.columns[a.element]": "the column's type has no struct with such a field"}
+    for text, path in (("list<int>", ("element",)), ("map<struct<x: int>, int>", ("key", "x")), ("int", ())):
+        found = problems(columns=(column("a", text, nested=(NestedAttributes(path, doc="one"),)),))
+        assert list(found.values()) == ["the column's type has no struct with such a field"]
 
 
 @pytest.mark.parametrize(
