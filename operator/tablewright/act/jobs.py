@@ -7,8 +7,10 @@ from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.job import MaintenanceJob, RunReference
 from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
 from tablewright.api.objects import KubernetesObject, owner_reference
+from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
 from tablewright.api.run import MaintenanceRun
-from tablewright.api.table import DEFAULT_TARGET_FILE_BYTES, ManagedTable
+from tablewright.api.table import ManagedTable
+from tablewright.decide.policy import EffectivePolicy
 
 RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
@@ -25,7 +27,9 @@ class JobSettings:
     seconds_kept_after_end: int = 24 * 3600
 
 
-def maintenance_job(run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog) -> MaintenanceJob:
+def maintenance_job(
+    run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy, catalog: TableCatalog
+) -> MaintenanceJob:
     """What the driver is asked to do. It holds no credentials: the pod's environment supplies them."""
     return MaintenanceJob(
         run_id=run.metadata.uid or run.metadata.name,
@@ -33,21 +37,23 @@ def maintenance_job(run: MaintenanceRun, table: ManagedTable, catalog: TableCata
         identifier=table.identifier,
         operation=run.spec.operation.value,
         compaction=CompactionOptions(
-            target_file_bytes=_target_file_bytes(table),
-            min_input_files=table.spec.compaction.min_input_files,
+            target_file_bytes=_target_file_bytes(table, policy),
+            min_input_files=policy.min_input_files,
+            max_bytes_per_run=policy.max_bytes_per_run,
+            cool_down_seconds=int(policy.cool_down.total_seconds()),
         ),
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
 
 
-def _target_file_bytes(table: ManagedTable) -> int:
+def _target_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
     """What the table's last look found to hold: a run is only ever started after one."""
     health = table.status.health
-    return health.target_file_bytes if health else table.spec.layout.target_file_size or DEFAULT_TARGET_FILE_BYTES
+    return health.target_file_bytes if health else policy.target_file_bytes or DEFAULT_TARGET_FILE_BYTES
 
 
 def build_job(
-    run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog, settings: JobSettings
+    run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy, catalog: TableCatalog, settings: JobSettings
 ) -> KubernetesObject:
     labels = {
         "app.kubernetes.io/name": "tablewright-job",
@@ -55,6 +61,7 @@ def build_job(
         RUN_LABEL: label_value(run.metadata.name),
         TABLE_LABEL: label_value(table.metadata.name),
     }
+    pod = _pod(maintenance_job(run, table, policy, catalog), catalog, settings)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -68,7 +75,7 @@ def build_job(
             "backoffLimit": settings.backoff_limit,
             "ttlSecondsAfterFinished": settings.seconds_kept_after_end,
             "podFailurePolicy": {"rules": _failure_rules()},
-            "template": {"metadata": {"labels": labels}, "spec": _pod(run, table, catalog, settings)},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
 
@@ -81,7 +88,7 @@ def _failure_rules() -> list[dict[str, Any]]:
     ]
 
 
-def _pod(run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog, settings: JobSettings) -> dict[str, Any]:
+def _pod(job: MaintenanceJob, catalog: TableCatalog, settings: JobSettings) -> dict[str, Any]:
     defaults = catalog.spec.jobs
     return {
         "restartPolicy": "Never",
@@ -99,7 +106,7 @@ def _pod(run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog, settin
                 "name": "driver",
                 "image": defaults.image or settings.image,
                 "command": ["python", "-m", "tablejobs"],
-                "env": _environment(maintenance_job(run, table, catalog), catalog),
+                "env": _environment(job, catalog),
                 "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
                 "securityContext": {
                     "allowPrivilegeEscalation": False,

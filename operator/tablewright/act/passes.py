@@ -15,6 +15,7 @@ from tableformat.declaration import Applied, ManagementMode, apply_declaration
 from tableformat.errors import TablewrightError, TransientError
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import (
     ApplyDeclaration,
     CatalogUnusable,
@@ -51,6 +52,8 @@ class World(Protocol):
         """Another object that declares the same table and was there first."""
         ...
 
+    def policy_of(self, table: ManagedTable) -> EffectivePolicy: ...
+
     def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
 
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
@@ -75,35 +78,40 @@ def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now
 
 
 def _decide(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> TableDecision:
-    runs, rival = world.runs_of(table), world.older_claim(table)
+    policy, runs, rival = world.policy_of(table), world.runs_of(table), world.older_claim(table)
     if rival is not None:
-        return decide_table(table, TableAbsent(), runs, now, claimed_by=rival)
+        return decide_table(table, policy, TableAbsent(), runs, now, claimed_by=rival)
     try:
-        return _converge(table, world.open_catalog(table), world, memory, now)
+        return _converge(table, policy, world.open_catalog(table), world, memory, now)
     except CatalogNotUsableError as error:
-        return decide_table(table, CatalogUnusable(error.reason, str(error)), runs, now)
+        return decide_table(table, policy, CatalogUnusable(error.reason, str(error)), runs, now)
     except TransientError as error:
-        return decide_table(table, CatalogUnusable("TryingAgain", str(error)), runs, now)
+        return decide_table(table, policy, CatalogUnusable("TryingAgain", str(error)), runs, now)
 
 
 def observe_for_deletion(table: ManagedTable, world: World, memory: HealthMemory) -> TableObservation:
     try:
-        return observe_table(world.open_catalog(table), table, memory)
+        return observe_table(world.open_catalog(table), table, world.policy_of(table), memory)
     except CatalogNotUsableError as error:
         return CatalogUnusable(error.reason, str(error))
 
 
 def _converge(
-    table: ManagedTable, catalog: Catalog, world: World, memory: HealthMemory, now: datetime
+    table: ManagedTable,
+    policy: EffectivePolicy,
+    catalog: Catalog,
+    world: World,
+    memory: HealthMemory,
+    now: datetime,
 ) -> TableDecision:
     for _ in range(MOST_ROUNDS):
-        observed = observe_table(catalog, table, memory)
-        decision = decide_table(table, observed, world.runs_of(table), now)
+        observed = observe_table(catalog, table, policy, memory)
+        decision = decide_table(table, policy, observed, world.runs_of(table), now)
         if decision.apply is None:
             return decision
         refusals = _apply(table, catalog, decision.apply).refusals
         if refusals and isinstance(observed, TableAbsent):
-            return decide_table(table, CreationRefused(refusals), world.runs_of(table), now)
+            return decide_table(table, policy, CreationRefused(refusals), world.runs_of(table), now)
     return decision
 
 

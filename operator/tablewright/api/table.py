@@ -8,9 +8,7 @@ from pydantic import Field
 
 from tablewright.api.conditions import Condition
 from tablewright.api.objects import ApiModel, KubernetesResource
-from tablewright.api.quantities import Size
-
-DEFAULT_TARGET_FILE_BYTES = 512 << 20
+from tablewright.api.policy import MaintenanceFields
 
 
 class CatalogReference(ApiModel):
@@ -42,19 +40,6 @@ class PartitionField(ApiModel):
     name: str | None = None
 
 
-class Layout(ApiModel):
-    target_file_size: Size | None = None
-
-
-class CompactionTriggers(ApiModel):
-    small_files: int | None = Field(default=None, ge=2)
-
-
-class Compaction(ApiModel):
-    triggers: CompactionTriggers = CompactionTriggers()
-    min_input_files: int = Field(default=5, ge=2)
-
-
 class ManagementPolicy(StrEnum):
     """How far the object rules the table."""
 
@@ -71,17 +56,14 @@ class DeletionPolicy(StrEnum):
     PURGE = "Purge"
 
 
-class ManagedTableSpec(ApiModel):
+class ManagedTableSpec(MaintenanceFields):
     catalog_ref: CatalogReference
     identifier: Identifier | None = None
     management_policy: ManagementPolicy = ManagementPolicy.FULL
     format_version: Literal[2, 3] | None = None
     table_schema: TableSchema | None = Field(default=None, alias="schema")
     partitioning: tuple[PartitionField, ...] | None = None
-    layout: Layout = Layout()
     properties: dict[str, str] = Field(default_factory=dict)
-    compaction: Compaction = Compaction()
-    suspend: bool = False
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
 
 
@@ -113,12 +95,21 @@ class OperationStatus(ApiModel):
     consecutive_failures: int = 0
 
 
+class EffectiveField(ApiModel):
+    """One field of the policy that holds, and which level gave it."""
+
+    field: str
+    value: str
+    origin: str
+
+
 class ManagedTableStatus(ApiModel):
     observed_generation: int = -1
     conditions: tuple[Condition, ...] = ()
     identity: TableIdentity | None = None
     health: HealthFigures | None = None
     operations: tuple[OperationStatus, ...] = ()
+    effective_policy: tuple[EffectiveField, ...] = ()
     declared_properties: tuple[str, ...] = ()  # those that may be unset again: they were declared once
 
 

@@ -15,7 +15,14 @@ from tablewright.api.table import (
     OperationStatus,
     TableIdentity,
 )
-from tablewright.decide.compaction import CompactionDecision, consecutive_failures, decide_compaction, in_order, is_due
+from tablewright.decide.compaction import (
+    CompactionDecision,
+    consecutive_failures,
+    decide_compaction,
+    in_order,
+    is_past_policy,
+)
+from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import (
     ApplyDeclaration,
     CatalogUnusable,
@@ -32,6 +39,7 @@ UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server 
 
 def decide_table(
     table: ManagedTable,
+    policy: EffectivePolicy,
     observed: TableObservation,
     runs: Sequence[MaintenanceRun],
     now: datetime,
@@ -42,63 +50,65 @@ def decide_table(
     if claimed_by is not None:
         message = f"the table is declared by the older ManagedTable {claimed_by.metadata.name}: delete one of the two"
         conditions = [condition(kind, False, "ClaimedByAnother", message) for kind in (READY, IN_SYNC)]
-        return TableDecision(_status(table, conditions, runs, now))
+        return TableDecision(_status(table, policy, conditions, runs, now))
     if isinstance(observed, CatalogUnusable):
         ready = condition(READY, None if table.status.identity else False, observed.reason, observed.message)
-        return TableDecision(_status(table, [ready], runs, now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
+        return TableDecision(_status(table, policy, [ready], runs, now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
     try:
         declaration = declaration_of(table)
     except InvalidDeclarationError as error:
-        return TableDecision(_invalid(table, observed, runs, now, str(error)))
+        return TableDecision(_invalid(table, policy, observed, runs, now, str(error)))
     if isinstance(observed, TableUnreadable):
         ready = condition(READY, False, "Unreadable", observed.message)
-        return TableDecision(_status(table, [ready], runs, now))
+        return TableDecision(_status(table, policy, [ready], runs, now))
     if isinstance(observed, CreationRefused):
         reasons = "; ".join(str(refusal) for refusal in observed.refusals)
         refused = [condition(kind, False, "Refused", reasons) for kind in (READY, IN_SYNC)]
-        return TableDecision(_status(table, refused, runs, now))
+        return TableDecision(_status(table, policy, refused, runs, now))
     known = table.status.identity
     if isinstance(observed, TableAbsent):
         if known is not None:
-            return TableDecision(_status(table, [_missing(known)], runs, now))
+            return TableDecision(_status(table, policy, [_missing(known)], runs, now))
         if table.spec.management_policy is not ManagementPolicy.FULL:
             message = f"there is no such table, and managementPolicy {table.spec.management_policy} creates none"
-            return TableDecision(_status(table, [condition(READY, False, "TableMissing", message)], runs, now))
+            return TableDecision(_status(table, policy, [condition(READY, False, "TableMissing", message)], runs, now))
         conditions = [
             condition(READY, False, "Creating", "the table is being created"),
             condition(IN_SYNC, False, "Creating", "the table is being created"),
         ]
-        return TableDecision(_status(table, conditions, runs, now), apply=ApplyDeclaration(declaration))
+        return TableDecision(_status(table, policy, conditions, runs, now), apply=ApplyDeclaration(declaration))
     if known is not None and known.uuid != str(observed.metadata.table_uuid):
-        return TableDecision(_status(table, _replaced(known, observed), runs, now))
-    return _decide_present(table, observed, declaration, runs, now)
+        return TableDecision(_status(table, policy, _replaced(known, observed), runs, now))
+    return _decide_present(table, policy, observed, declaration, runs, now)
 
 
 def _decide_present(
     table: ManagedTable,
+    policy: EffectivePolicy,
     observed: TablePresent,
     declaration: TableDeclaration,
     runs: Sequence[MaintenanceRun],
     now: datetime,
 ) -> TableDecision:
-    policy = table.spec.management_policy
+    management = table.spec.management_policy
     before = frozenset(table.status.declared_properties)
     changes = difference(declaration, observed.metadata, previously_declared_properties=before)
-    compaction = decide_compaction(table, observed.health, observed.metadata.current_snapshot_id, runs, now)
+    snapshot_id = observed.metadata.current_snapshot_id
+    compaction = decide_compaction(table, policy, observed.health, snapshot_id, runs, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
-        _in_sync(changes, policy),
-        _healthy(table, observed.health, compaction),
+        _in_sync(changes, management),
+        _healthy(policy, observed.health, compaction),
         _maintained(runs),
     ]
-    status = _status(table, conditions, runs, now, observed)
-    if policy is ManagementPolicy.FULL and changes.changes and not changes.refusals:
+    status = _status(table, policy, conditions, runs, now, observed)
+    if management is ManagementPolicy.FULL and changes.changes and not changes.refusals:
         if table.status.identity is None:  # it was there before us: record which table it is, then change it
             return TableDecision(status, look_again_at=now)
         return TableDecision(status, apply=ApplyDeclaration(declaration))
     if not (changes.changes or changes.refusals):
         status = status.model_copy(update={"declared_properties": tuple(sorted(declaration.properties))})
-    if policy is ManagementPolicy.OBSERVE_ONLY:
+    if management is ManagementPolicy.OBSERVE_ONLY:
         return TableDecision(status)
     return TableDecision(status, start=compaction.start, look_again_at=compaction.wait_until)
 
@@ -133,15 +143,15 @@ def _in_sync(changes: Difference, policy: ManagementPolicy) -> Condition:
     return condition(IN_SYNC, True, "AsDeclared", "the table is as declared")
 
 
-def _healthy(table: ManagedTable, health: HealthFigures, compaction: CompactionDecision) -> Condition:
-    if not is_due(table, health):
+def _healthy(policy: EffectivePolicy, health: HealthFigures, compaction: CompactionDecision) -> Condition:
+    if not is_past_policy(policy, health):
         return condition(HEALTHY, True, "WithinPolicy", f"{health.small_files} small files of {health.data_files}")
-    trigger = table.spec.compaction.triggers.small_files
-    message = f"{health.small_files} small files of {health.data_files}; the policy tolerates fewer than {trigger}"
-    if table.spec.suspend:
+    tolerated = f"the policy tolerates fewer than {policy.small_files}"
+    message = f"{health.small_files} small files of {health.data_files}; {tolerated}"
+    if policy.suspend:
         message += "; maintenance is suspended"
     elif compaction.wait_until is not None:
-        message += f"; after a failed run the next one starts at {compaction.wait_until:%Y-%m-%dT%H:%M:%SZ}"
+        message += f"; the next run may start at {compaction.wait_until:%Y-%m-%dT%H:%M:%SZ}"
     return condition(HEALTHY, False, "TooManySmallFiles", message)
 
 
@@ -157,7 +167,12 @@ def _maintained(runs: Sequence[MaintenanceRun]) -> Condition:
 
 
 def _invalid(
-    table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime, message: str
+    table: ManagedTable,
+    policy: EffectivePolicy,
+    observed: TableObservation,
+    runs: Sequence[MaintenanceRun],
+    now: datetime,
+    message: str,
 ) -> ManagedTableStatus:
     """A declaration that cannot be understood leaves an existing table as usable as it was."""
     present = observed if isinstance(observed, TablePresent) else None
@@ -166,11 +181,12 @@ def _invalid(
         if present
         else condition(READY, False, "InvalidDeclaration", message)
     )
-    return _status(table, [ready, condition(IN_SYNC, False, "InvalidDeclaration", message)], runs, now, present)
+    return _status(table, policy, [ready, condition(IN_SYNC, False, "InvalidDeclaration", message)], runs, now, present)
 
 
 def _status(
     table: ManagedTable,
+    policy: EffectivePolicy,
     conditions: Sequence[Condition],
     runs: Sequence[MaintenanceRun],
     now: datetime,
@@ -183,6 +199,7 @@ def _status(
         identity=_identity(observed) if observed else previous.identity,
         health=observed.health if observed else previous.health,
         operations=_operations(runs),
+        effective_policy=policy.fields,
         declared_properties=previous.declared_properties,
     )
 

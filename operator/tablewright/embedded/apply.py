@@ -22,6 +22,7 @@ from tablewright.api.catalog import SqlStore, TableCatalog, TableCatalogSpec
 from tablewright.api.objects import Metadata
 from tablewright.api.run import MaintenanceRun, Phase
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.runs import decide_run
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.embedded.folder import Declarations
@@ -91,6 +92,7 @@ class _FolderWorld:
     def __init__(self, declarations: Declarations, state: EmbeddedState, now: Callable[[], datetime]) -> None:
         self._catalogs = {catalog.key: catalog for catalog in declarations.catalogs}
         self._tables = declarations.tables
+        self._policies = declarations.policies
         self._state = state
         self._now = now
         self._opened: dict[tuple[str, str], Catalog] = {}
@@ -120,6 +122,9 @@ class _FolderWorld:
     def run_named(self, table: ManagedTable, name: str) -> MaintenanceRun:
         return next(run for run in self._state.runs_of(table) if run.metadata.name == name)
 
+    def policy_of(self, table: ManagedTable) -> EffectivePolicy:
+        return effective_policy(table, self._policies)
+
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         self._state.create_run(table, start, self._now())
 
@@ -137,7 +142,9 @@ class _FolderWorld:
 
     def _run_driver(self, table: ManagedTable, run: MaintenanceRun) -> JobObservation:
         """The run's driver as a process of its own, as it is a pod of its own in a cluster."""
-        job = maintenance_job(run, table, self.catalog_of(table)).model_copy(update={"run": None})
+        job = maintenance_job(run, table, self.policy_of(table), self.catalog_of(table)).model_copy(
+            update={"run": None}
+        )
         with tempfile.TemporaryDirectory(prefix="tablewright-run-") as scratch:
             report = Path(scratch) / "report.json"
             environment = {

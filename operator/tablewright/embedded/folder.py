@@ -8,7 +8,8 @@ import yaml
 
 from tableformat.errors import PermanentError
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import API_VERSION, InvalidObjectError, KubernetesObject, parse
+from tablewright.api.objects import API_VERSION, InvalidObjectError, KubernetesObject, Resource, parse
+from tablewright.api.policy import TablePolicy
 from tablewright.api.table import ManagedTable
 
 
@@ -23,6 +24,7 @@ class InvalidFolderError(PermanentError):
 @dataclass(frozen=True)
 class Declarations:
     catalogs: tuple[TableCatalog, ...]
+    policies: tuple[TablePolicy, ...]
     tables: tuple[ManagedTable, ...]
 
 
@@ -31,19 +33,18 @@ def read_folder(path: Path) -> Declarations:
         raise InvalidFolderError([f"{path}: there is no such file or folder"])
     files = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
     problems: list[str] = []
-    catalogs: dict[tuple[str, str], TableCatalog] = {}
-    tables: dict[tuple[str, str], ManagedTable] = {}
+    found = _Found()
     for file in files:
         for place, obj in _documents(file, problems):
             try:
-                _add(obj, place, catalogs, tables, problems)
+                problems += found.add(obj, place)
             except InvalidObjectError as error:
                 problems.append(f"{place}: {error}")
     if not files:
         problems.append(f"{path}: there is no .yaml or .yml file in it")
     if problems:
         raise InvalidFolderError(problems)
-    return Declarations(tuple(catalogs.values()), tuple(tables.values()))
+    return Declarations(tuple(found.catalogs.values()), tuple(found.policies.values()), tuple(found.tables.values()))
 
 
 def _documents(file: Path, problems: list[str]) -> Iterator[tuple[str, KubernetesObject]]:
@@ -64,30 +65,28 @@ def _documents(file: Path, problems: list[str]) -> Iterator[tuple[str, Kubernete
             problems.append(f"{place}: not a Kubernetes object")
 
 
-def _add(
-    obj: KubernetesObject,
-    place: str,
-    catalogs: dict[tuple[str, str], TableCatalog],
-    tables: dict[tuple[str, str], ManagedTable],
-    problems: list[str],
-) -> None:
-    kind, version = obj.get("kind"), obj.get("apiVersion")
-    if version != API_VERSION:
-        problems.append(f"{place}: apiVersion is {version!r}; it must be {API_VERSION!r}")
-    elif kind == ManagedTable.kind_name:
-        _put(tables, parse(ManagedTable, obj), place, problems)
-    elif kind == TableCatalog.kind_name:
-        _put(catalogs, parse(TableCatalog, obj), place, problems)
-    else:
-        problems.append(f"{place}: kind is {kind!r}; it must be ManagedTable or TableCatalog")
+class _Found:
+    def __init__(self) -> None:
+        self.catalogs: dict[tuple[str, str], TableCatalog] = {}
+        self.policies: dict[tuple[str, str], TablePolicy] = {}
+        self.tables: dict[tuple[str, str], ManagedTable] = {}
+
+    def add(self, obj: KubernetesObject, place: str) -> list[str]:
+        """Takes the object in; returns what is wrong with it."""
+        kind, version = obj.get("kind"), obj.get("apiVersion")
+        if version != API_VERSION:
+            return [f"{place}: apiVersion is {version!r}; it must be {API_VERSION!r}"]
+        if kind == ManagedTable.kind_name:
+            return _put(self.tables, parse(ManagedTable, obj), place)
+        if kind == TableCatalog.kind_name:
+            return _put(self.catalogs, parse(TableCatalog, obj), place)
+        if kind == TablePolicy.kind_name:
+            return _put(self.policies, parse(TablePolicy, obj), place)
+        return [f"{place}: kind is {kind!r}; it must be ManagedTable, TableCatalog or TablePolicy"]
 
 
-def _put(
-    known: "dict[tuple[str, str], ManagedTable] | dict[tuple[str, str], TableCatalog]",
-    value: ManagedTable | TableCatalog,
-    place: str,
-    problems: list[str],
-) -> None:
+def _put(known: dict[tuple[str, str], Resource], value: Resource, place: str) -> list[str]:
     if value.key in known:
-        problems.append(f"{place}: {value.kind_name} {'/'.join(value.key)} is declared twice")
-    known[value.key] = value  # type: ignore[assignment]  # each caller pairs a kind with its own dictionary
+        return [f"{place}: {value.kind_name} {'/'.join(value.key)} is declared twice"]
+    known[value.key] = value
+    return []

@@ -15,7 +15,9 @@ from pyiceberg.table.metadata import TableMetadata
 from tableformat.errors import PermanentError, TransientError
 from tableformat.inspection import TableHealth, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE
-from tablewright.api.table import DEFAULT_TARGET_FILE_BYTES, HealthFigures, ManagedTable
+from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
+from tablewright.api.table import HealthFigures, ManagedTable
+from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
 
 
@@ -42,10 +44,12 @@ class HealthMemory:
         return figures
 
 
-def observe_table(catalog: Catalog, table: ManagedTable, memory: HealthMemory) -> TableObservation:
+def observe_table(
+    catalog: Catalog, table: ManagedTable, policy: EffectivePolicy, memory: HealthMemory
+) -> TableObservation:
     try:
         loaded = catalog.load_table(table.identifier)
-        health = memory.of(loaded, target_file_bytes(table, loaded.metadata))
+        health = memory.of(loaded, target_file_bytes(policy, loaded.metadata))
     except (NoSuchTableError, NoSuchNamespaceError):
         return TableAbsent()
     except TransientError as error:
@@ -57,10 +61,10 @@ def observe_table(catalog: Catalog, table: ManagedTable, memory: HealthMemory) -
     return TablePresent(loaded.metadata, loaded.metadata_location, health)
 
 
-def target_file_bytes(table: ManagedTable, metadata: TableMetadata) -> int:
-    """As declared; otherwise as the table's own property says; otherwise Iceberg's default."""
-    if table.spec.layout.target_file_size is not None:
-        return table.spec.layout.target_file_size
+def target_file_bytes(policy: EffectivePolicy, metadata: TableMetadata) -> int:
+    """As the policy says; otherwise as the table's own property says; otherwise Iceberg's default."""
+    if policy.target_file_bytes is not None:
+        return policy.target_file_bytes
     own = metadata.properties.get(TARGET_FILE_SIZE, "")
     return int(own) if own.isdecimal() and int(own) > 0 else DEFAULT_TARGET_FILE_BYTES
 

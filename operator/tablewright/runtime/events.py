@@ -36,6 +36,6 @@ class EventRouter:
             return [Key(ManagedTable.kind_name, namespace, table) for table in self._claims.claimants(namespace, name)]
         if kind == ManagedTable.kind_name and not deleted:
             return [Key(kind, namespace, name)]
-        # A catalog changed, or a table's object is gone, which may make way for a younger one.
+        # A catalog or a policy changed, or a table's object is gone, which may make way for a younger one.
         tables = self._store.list(ManagedTable.kind_name, namespace)
         return [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]

@@ -19,6 +19,7 @@ from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
 from tablewright.act.jobs import RUN_LABEL, JobSettings
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import GROUP, VERSION, KubernetesObject
+from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
@@ -104,7 +105,7 @@ def _watch_all(registry: kopf.OperatorRegistry, router: EventRouter, queue: Work
 
         return on_event
 
-    for model in (ManagedTable, TableCatalog, MaintenanceRun):
+    for model in (TablePolicy, TableCatalog, ManagedTable, MaintenanceRun):
         kopf.on.event(GROUP, VERSION, model.plural, registry=registry)(watch(model.kind_name))
     kopf.on.event("batch", "v1", "jobs", labels={RUN_LABEL: kopf.PRESENT}, registry=registry)(watch("Job"))
     pointers = {LABEL_KIND: KIND_TABLE}

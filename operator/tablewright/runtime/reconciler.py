@@ -20,10 +20,12 @@ from tablewright.act.tables import drop_table
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.conditions import IN_SYNC, condition, merged
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
+from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.claims import older_claim
 from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finalizer
+from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.runs import decide_run
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.observe.jobs import is_finished, observe_job
@@ -156,6 +158,10 @@ class Reconciler:
                 others.append(parse(ManagedTable, obj))
         return older_claim(table, others)
 
+    def policy_of(self, table: ManagedTable) -> EffectivePolicy:
+        objects = self._store.list(TablePolicy.kind_name, table.metadata.namespace)
+        return effective_policy(table, [parse(TablePolicy, obj) for obj in objects])
+
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         logger.info("table %s/%s: starting run %s", *table.key, start.name)
         self._cluster.create_run(build_run(table, start))
@@ -191,7 +197,7 @@ class Reconciler:
         decision = decide_run(run, refusal, self._job_of(run), self._clock())
         if decision.create_job is not None and table is not None and catalog is not None:
             logger.info("run %s/%s: creating its Job", *run.key)
-            self._cluster.create_job(build_job(run, table, catalog, self._jobs))
+            self._cluster.create_job(build_job(run, table, self.policy_of(table), catalog, self._jobs))
         if decision.status != run.status:
             logger.info("run %s/%s: %s %s", *run.key, decision.status.phase, decision.status.message or "")
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write

@@ -4,8 +4,7 @@ from tablewright.api.objects import parse
 from tablewright.api.table import ManagedTable
 from tablewright.decide.claims import older_claim
 from tablewright.decide.state import TableAbsent
-from tablewright.decide.tables import decide_table
-from tests.unit.operator.values import NOW, present
+from tests.unit.operator.values import NOW, decide, present
 
 
 def claim(name: str, created: str, *, identifier: str = "events", catalog: str = "lake") -> ManagedTable:
@@ -37,7 +36,7 @@ def test_of_two_that_are_equally_old_exactly_one_has_it() -> None:
 
 
 def test_of_two_of_the_same_second_the_one_that_has_the_table_keeps_it() -> None:
-    status = decide_table(OLD, present(), [], NOW).status
+    status = decide(OLD, present(), [], NOW).status
     holder = claim("zz-holder", "2026-01-01T00:00:00Z").model_copy(update={"status": status})
     assert older_claim(holder, [OLD, holder]) is None
     assert older_claim(OLD, [OLD, holder]) is holder
@@ -49,7 +48,7 @@ def test_other_tables_and_other_catalogs_are_no_rivals() -> None:
 
 
 def test_the_younger_object_does_nothing_and_says_who_has_the_table() -> None:
-    decision = decide_table(YOUNG, TableAbsent(), [], NOW, claimed_by=OLD)
+    decision = decide(YOUNG, TableAbsent(), [], NOW, claimed_by=OLD)
     assert (decision.apply, decision.start) == (None, None)
     assert {c.reason for c in decision.status.conditions} == {"ClaimedByAnother"}
     assert "old" in decision.status.conditions[0].message

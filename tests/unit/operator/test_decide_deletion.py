@@ -8,14 +8,13 @@ from tablewright.api.objects import InvalidObjectError, parse
 from tablewright.api.table import ManagedTable
 from tablewright.decide.deletion import LONGEST_HOLD, DropTable, decide_deletion, wants_finalizer
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
-from tablewright.decide.tables import decide_table
-from tests.unit.operator.values import NOW, managed_table, present, run
+from tests.unit.operator.values import NOW, decide, managed_table, present, run
 
 
 def deleted(observed: TablePresent | None, policy: str, *, since: timedelta = timedelta(0)) -> ManagedTable:
     """The table's object on its way out, having recorded the observed table."""
     table = managed_table(deletionPolicy=policy)
-    status = decide_table(table, observed, [], NOW).status if observed else table.status
+    status = decide(table, observed, [], NOW).status if observed else table.status
     metadata = table.metadata.model_copy(update={"deletion_timestamp": NOW - since})
     return table.model_copy(update={"status": status, "metadata": metadata})
 

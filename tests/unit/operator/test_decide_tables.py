@@ -16,8 +16,7 @@ from tablewright.decide.state import (
     TablePresent,
     TableUnreadable,
 )
-from tablewright.decide.tables import decide_table
-from tests.unit.operator.values import NOW, managed_table, present, run
+from tests.unit.operator.values import NOW, decide, managed_table, present, run
 
 
 def conditions(decision: TableDecision) -> dict[str, str]:
@@ -25,14 +24,14 @@ def conditions(decision: TableDecision) -> dict[str, str]:
 
 
 def test_an_absent_table_is_created() -> None:
-    decision = decide_table(managed_table(), TableAbsent(), [], NOW)
+    decision = decide(managed_table(), TableAbsent(), [], NOW)
     assert decision.apply is not None
     assert decision.apply.declaration.identifier == ("sales", "events")
     assert conditions(decision)["Ready"] == "False/Creating"
 
 
 def test_a_table_as_declared_needs_nothing() -> None:
-    decision = decide_table(managed_table(), present(), [], NOW)
+    decision = decide(managed_table(), present(), [], NOW)
     assert (decision.apply, decision.start, decision.look_again_at) == (None, None, None)
     assert conditions(decision) == {
         "Ready": "True/Available",
@@ -47,27 +46,27 @@ def test_a_table_as_declared_needs_nothing() -> None:
 
 def known(observed: TablePresent, **spec: Any) -> ManagedTable:
     """The declared table, once its identity is in its status."""
-    status = decide_table(managed_table(), observed, [], NOW).status
+    status = decide(managed_table(), observed, [], NOW).status
     return managed_table(**spec).model_copy(update={"status": status})
 
 
 def test_a_second_look_at_an_unchanged_table_gives_the_same_status() -> None:
     observed = present()
     table = known(observed)
-    assert decide_table(table, observed, [], NOW + timedelta(hours=1)).status == table.status
+    assert decide(table, observed, [], NOW + timedelta(hours=1)).status == table.status
 
 
 def test_a_new_column_is_applied() -> None:
     columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
     observed = present()
-    decision = decide_table(known(observed, schema={"columns": columns}), observed, [], NOW)
+    decision = decide(known(observed, schema={"columns": columns}), observed, [], NOW)
     assert decision.apply is not None
     assert conditions(decision)["InSync"] == "False/Evolving"
 
 
 def test_a_table_that_was_there_before_is_recorded_before_it_is_changed() -> None:
     columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
-    decision = decide_table(managed_table(schema={"columns": columns}), present(), [], NOW)
+    decision = decide(managed_table(schema={"columns": columns}), present(), [], NOW)
     assert decision.apply is None
     assert decision.status.identity is not None
     assert decision.look_again_at == NOW
@@ -75,14 +74,14 @@ def test_a_table_that_was_there_before_is_recorded_before_it_is_changed() -> Non
 
 def test_a_creation_that_is_refused_says_why() -> None:
     refusal = Refusal(RefusalKind.LOCATION_OVERLAP, "location", "it is inside another table's", "Choose another")
-    decision = decide_table(managed_table(), CreationRefused((refusal,)), [], NOW)
+    decision = decide(managed_table(), CreationRefused((refusal,)), [], NOW)
     assert decision.apply is None
     assert conditions(decision) == {"Ready": "False/Refused", "InSync": "False/Refused"}
 
 
 def test_a_change_that_would_lose_data_is_refused_and_the_table_stays_ready() -> None:
     columns = [{"name": "id", "type": "int"}]
-    decision = decide_table(managed_table(schema={"columns": columns}), present(), [], NOW)
+    decision = decide(managed_table(schema={"columns": columns}), present(), [], NOW)
     assert decision.apply is None
     assert conditions(decision)["InSync"] == "False/Refused"
     assert conditions(decision)["Ready"] == "True/Available"
@@ -90,7 +89,7 @@ def test_a_change_that_would_lose_data_is_refused_and_the_table_stays_ready() ->
 
 def test_a_type_that_does_not_exist_is_named() -> None:
     columns = [{"name": "id", "type": "lnog"}]
-    decision = decide_table(managed_table(schema={"columns": columns}), TableAbsent(), [], NOW)
+    decision = decide(managed_table(schema={"columns": columns}), TableAbsent(), [], NOW)
     assert decision.apply is None
     [in_sync] = [c for c in decision.status.conditions if c.type == "InSync"]
     assert in_sync.reason == "InvalidDeclaration"
@@ -100,7 +99,7 @@ def test_a_type_that_does_not_exist_is_named() -> None:
 
 def test_an_unreachable_catalog_keeps_what_is_known() -> None:
     table = known(present())
-    decision = decide_table(table, CatalogUnusable("CatalogUnreachable", "no answer"), [], NOW)
+    decision = decide(table, CatalogUnusable("CatalogUnreachable", "no answer"), [], NOW)
     assert (decision.apply, decision.start) == (None, None)
     assert decision.look_again_at is not None
     assert decision.status.identity == table.status.identity
@@ -108,7 +107,7 @@ def test_an_unreachable_catalog_keeps_what_is_known() -> None:
 
 
 def test_unreadable_metadata_is_left_alone() -> None:
-    decision = decide_table(managed_table(), TableUnreadable("the pointer names a file that is gone"), [], NOW)
+    decision = decide(managed_table(), TableUnreadable("the pointer names a file that is gone"), [], NOW)
     assert (decision.apply, decision.start) == (None, None)
     assert conditions(decision)["Ready"] == "False/Unreadable"
 
@@ -116,14 +115,14 @@ def test_unreadable_metadata_is_left_alone() -> None:
 def test_a_table_that_someone_re_created_is_not_taken_over() -> None:
     columns = [{"name": "id", "type": "long"}, {"name": "new", "type": "long"}]
     table = known(present(), schema={"columns": columns})
-    decision = decide_table(table, present(small_files=50), [], NOW)
+    decision = decide(table, present(small_files=50), [], NOW)
     assert (decision.apply, decision.start) == (None, None)
     assert conditions(decision)["InSync"] == "False/TableReplaced"
     assert decision.status.identity == table.status.identity
 
 
 def test_a_table_that_someone_dropped_is_not_silently_created_again() -> None:
-    decision = decide_table(known(present()), TableAbsent(), [], NOW)
+    decision = decide(known(present()), TableAbsent(), [], NOW)
     assert decision.apply is None
     assert conditions(decision)["Ready"] == "False/TableMissing"
 
@@ -132,54 +131,54 @@ def test_a_table_that_someone_dropped_is_not_silently_created_again() -> None:
 
 
 def test_too_many_small_files_start_a_compaction() -> None:
-    decision = decide_table(managed_table(), present(small_files=10), [], NOW)
+    decision = decide(managed_table(), present(small_files=10), [], NOW)
     assert decision.start is not None
     assert conditions(decision)["Healthy"] == "False/TooManySmallFiles"
 
 
 @pytest.mark.parametrize("small_files", [0, 9])
 def test_a_tolerable_number_of_small_files_starts_none(small_files: int) -> None:
-    assert decide_table(managed_table(), present(small_files=small_files), [], NOW).start is None
+    assert decide(managed_table(), present(small_files=small_files), [], NOW).start is None
 
 
 @pytest.mark.parametrize(
     "table", [managed_table(compaction={}), managed_table(suspend=True)], ids=["no trigger", "suspended"]
 )
 def test_nothing_starts_unasked(table: ManagedTable) -> None:
-    assert decide_table(table, present(small_files=1000), [], NOW).start is None
+    assert decide(table, present(small_files=1000), [], NOW).start is None
 
 
 @pytest.mark.parametrize("phase", [None, "Pending", "Running"])
 def test_one_run_a_table_at_a_time(phase: str | None) -> None:
-    assert decide_table(managed_table(), present(small_files=50), [run("other", phase)], NOW).start is None
+    assert decide(managed_table(), present(small_files=50), [run("other", phase)], NOW).start is None
 
 
 def test_the_same_cause_starts_the_same_run() -> None:
-    first = decide_table(managed_table(), present(small_files=50), [], NOW)
-    second = decide_table(managed_table(), present(small_files=50), [], NOW + timedelta(hours=5))
+    first = decide(managed_table(), present(small_files=50), [], NOW)
+    second = decide(managed_table(), present(small_files=50), [], NOW + timedelta(hours=5))
     assert first.start == second.start
 
 
 def test_a_snapshot_that_was_compacted_is_not_compacted_again() -> None:
     observed = present(small_files=50)
-    first = decide_table(managed_table(), observed, [], NOW)
+    first = decide(managed_table(), observed, [], NOW)
     assert first.start is not None
     done = run(first.start.name, "Succeeded")
-    assert decide_table(managed_table(), observed, [done], NOW).start is None
+    assert decide(managed_table(), observed, [done], NOW).start is None
     moved = present(small_files=50, snapshot_id=8)
-    assert decide_table(managed_table(), moved, [done], NOW).start is not None
+    assert decide(managed_table(), moved, [done], NOW).start is not None
 
 
 def test_a_failed_run_is_made_up_after_a_backoff() -> None:
     observed = present(small_files=50)
-    first = decide_table(managed_table(), observed, [], NOW)
+    first = decide(managed_table(), observed, [], NOW)
     assert first.start is not None
     failed = run(first.start.name, "Failed", age=timedelta(seconds=10), reason="CommitConflict", message="lost")
-    waiting = decide_table(managed_table(), observed, [failed], NOW)
+    waiting = decide(managed_table(), observed, [failed], NOW)
     assert waiting.start is None
     assert waiting.look_again_at == NOW + timedelta(seconds=50)
     assert conditions(waiting)["Maintained"] == "False/CommitConflict"
-    retried = decide_table(managed_table(), observed, [failed], NOW + timedelta(seconds=50))
+    retried = decide(managed_table(), observed, [failed], NOW + timedelta(seconds=50))
     assert retried.start is not None
     assert retried.start != first.start
 
@@ -197,7 +196,7 @@ def test_the_backoff_grows_to_a_limit() -> None:
 def test_only_full_management_changes_a_table(policy: str) -> None:
     columns = [{"name": "id", "type": "long"}, {"name": "new", "type": "long"}]
     observed = present()
-    decision = decide_table(known(observed, managementPolicy=policy, schema={"columns": columns}), observed, [], NOW)
+    decision = decide(known(observed, managementPolicy=policy, schema={"columns": columns}), observed, [], NOW)
     assert decision.apply is None
     assert conditions(decision)["InSync"] == "False/Drifted"
 
@@ -205,20 +204,20 @@ def test_only_full_management_changes_a_table(policy: str) -> None:
 @pytest.mark.parametrize(("policy", "starts"), [("Full", True), ("MaintainOnly", True), ("ObserveOnly", False)])
 def test_only_observation_maintains_nothing(policy: str, starts: bool) -> None:
     observed = present(small_files=50)
-    decision = decide_table(known(observed, managementPolicy=policy), observed, [], NOW)
+    decision = decide(known(observed, managementPolicy=policy), observed, [], NOW)
     assert (decision.start is not None) == starts
 
 
 @pytest.mark.parametrize("policy", ["MaintainOnly", "ObserveOnly"])
 def test_only_full_management_creates_a_table(policy: str) -> None:
-    decision = decide_table(managed_table(managementPolicy=policy), TableAbsent(), [], NOW)
+    decision = decide(managed_table(managementPolicy=policy), TableAbsent(), [], NOW)
     assert decision.apply is None
     assert conditions(decision)["Ready"] == "False/TableMissing"
 
 
 def test_a_table_that_others_define_needs_no_schema() -> None:
     observed = present()
-    decision = decide_table(managed_table(managementPolicy="MaintainOnly", schema=None), observed, [], NOW)
+    decision = decide(managed_table(managementPolicy="MaintainOnly", schema=None), observed, [], NOW)
     assert conditions(decision)["InSync"] == "True/AsDeclared"
 
 
@@ -227,10 +226,10 @@ def test_a_property_that_is_no_longer_declared_is_unset_and_others_are_left_alon
     table = managed_table().model_copy(update={"status": known(observed).status})
     assert table.status.declared_properties == ()
     declared = known(observed, layout={"targetFileSize": "512Mi"})
-    status = decide_table(declared, observed, [], NOW).status
+    status = decide(declared, observed, [], NOW).status
     assert status.declared_properties == ("write.target-file-size-bytes",)
     forgotten = managed_table().model_copy(update={"status": status})
-    decision = decide_table(forgotten, observed, [], NOW)
+    decision = decide(forgotten, observed, [], NOW)
     assert decision.apply is not None
     assert conditions(decision)["InSync"] == "False/Evolving"
-    assert decide_table(table, observed, [], NOW).apply is None
+    assert decide(table, observed, [], NOW).apply is None

@@ -1,5 +1,6 @@
 """Small values for tests of decisions: a table, its runs and what was observed, each with the details that matter."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,9 +11,12 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import LongType, NestedField
 
 from tablewright.api.objects import parse
+from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import HealthFigures, ManagedTable
-from tablewright.decide.state import TablePresent
+from tablewright.decide.policy import effective_policy
+from tablewright.decide.state import TableDecision, TableObservation, TablePresent
+from tablewright.decide.tables import decide_table
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -79,3 +83,16 @@ def run(name: str, phase: str | None, *, age: timedelta = timedelta(minutes=30),
             "status": {**({"phase": phase} if phase else {}), **ended, **status},
         },
     )
+
+
+def decide(
+    table: ManagedTable,
+    observed: TableObservation,
+    runs: Sequence[MaintenanceRun],
+    now: datetime,
+    *,
+    policies: Sequence[TablePolicy] = (),
+    claimed_by: ManagedTable | None = None,
+) -> TableDecision:
+    """The decision under the policy that holds for the table."""
+    return decide_table(table, effective_policy(table, policies), observed, runs, now, claimed_by=claimed_by)

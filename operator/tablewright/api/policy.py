@@ -1,0 +1,99 @@
+"""What maintenance does and when: the fields that a table, a policy and the built-in defaults all can give.
+
+Every field is optional here, because each level says only what it wants to; `decide.policy` puts the levels together.
+"""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from tablewright.api.durations import Duration
+from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.quantities import Size
+from tablewright.api.schedules import Cron, TimeZone, Window
+
+DEFAULT_TARGET_FILE_BYTES = 512 << 20
+
+
+class Layout(ApiModel):
+    target_file_size: Size | None = None
+
+
+class CompactionTriggers(ApiModel):
+    small_files: int | None = Field(default=None, ge=2)
+
+
+class Compaction(ApiModel):
+    schedule: Cron | None = None
+    time_zone: TimeZone | None = None
+    triggers: CompactionTriggers = CompactionTriggers()
+    min_input_files: int | None = Field(default=None, ge=2)
+    max_bytes_per_run: Size | None = None
+    cool_down: Duration | None = None
+
+
+class MaintenanceFields(ApiModel):
+    """A level's say in maintenance."""
+
+    layout: Layout = Layout()
+    compaction: Compaction = Compaction()
+    windows: tuple[Window, ...] | None = None
+    suspend: bool | None = None
+
+    def said(self) -> dict[str, Any]:
+        """What this level gives, as dotted names and values; absent is what it leaves to others."""
+        fields = MaintenanceFields.model_fields
+        return dict(_leaves("", {name: getattr(self, name) for name in fields}))
+
+
+class LabelRequirement(ApiModel):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(ApiModel):
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_expressions: tuple[LabelRequirement, ...] = ()
+
+    def selects(self, labels: dict[str, str]) -> bool:
+        """As everywhere in Kubernetes: all of it must hold, and an empty selector selects everything."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _holds(requirement, labels) for requirement in self.match_expressions
+        )
+
+
+class TablePolicySpec(MaintenanceFields):
+    selector: LabelSelector = LabelSelector()
+    priority: int = 0
+
+
+class TablePolicy(KubernetesResource):
+    kind_name: ClassVar[str] = "TablePolicy"
+    plural: ClassVar[str] = "tablepolicies"
+
+    spec: TablePolicySpec
+
+
+def _leaves(prefix: str, fields: dict[str, Any]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in fields.items():
+        path = f"{prefix}.{name}" if prefix else name
+        if isinstance(value, ApiModel):
+            found += _leaves(path, {inner: getattr(value, inner) for inner in type(value).model_fields})
+        elif value is not None:
+            found.append((path, value))
+    return found
+
+
+def _holds(requirement: LabelRequirement, labels: dict[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None

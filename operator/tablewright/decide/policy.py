@@ -1,0 +1,86 @@
+"""The policy that holds for a table: table over policies over built-in defaults, field by field, with each origin."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tablewright.api.durations import format_duration
+from tablewright.api.policy import MaintenanceFields, TablePolicy
+from tablewright.api.schedules import Window
+from tablewright.api.table import EffectiveField, ManagedTable
+
+BUILT_IN: dict[str, Any] = {
+    "compaction.min_input_files": 5,
+    "compaction.cool_down": timedelta(0),
+    "compaction.time_zone": "UTC",
+    "windows": (),
+    "suspend": False,
+}
+
+
+@dataclass(frozen=True)
+class EffectivePolicy:
+    """What holds; `fields` says where each came from: `table`, `policy/NAME` or `default`."""
+
+    target_file_bytes: int | None  # None: as the table's own properties say
+    small_files: int | None
+    schedule: str | None
+    time_zone: str
+    min_input_files: int
+    max_bytes_per_run: int | None
+    cool_down: timedelta
+    windows: tuple[Window, ...]
+    suspend: bool
+    fields: tuple[EffectiveField, ...]
+
+
+def effective_policy(table: ManagedTable, policies: Iterable[TablePolicy]) -> EffectivePolicy:
+    values: dict[str, Any] = {}
+    fields: list[EffectiveField] = []
+    levels = _levels(table, policies)
+    for origin, level in levels:
+        for field, value in level.items():
+            if field not in values:
+                values[field] = value
+                fields.append(EffectiveField(field=_api_name(field), value=_text(value), origin=origin))
+    return EffectivePolicy(
+        target_file_bytes=values.get("layout.target_file_size"),
+        small_files=values.get("compaction.triggers.small_files"),
+        schedule=values.get("compaction.schedule"),
+        time_zone=values["compaction.time_zone"],
+        min_input_files=values["compaction.min_input_files"],
+        max_bytes_per_run=values.get("compaction.max_bytes_per_run"),
+        cool_down=values["compaction.cool_down"],
+        windows=values["windows"],
+        suspend=any(level.get("suspend") for _, level in levels),  # whoever says stop is heard
+        fields=tuple(sorted(fields, key=lambda field: field.field)),
+    )
+
+
+def _levels(table: ManagedTable, policies: Iterable[TablePolicy]) -> list[tuple[str, dict[str, Any]]]:
+    """The strongest first. Of policies the higher priority wins, and among equals the first by name."""
+    matching = [policy for policy in policies if _matches(policy, table)]
+    matching.sort(key=lambda policy: (-policy.spec.priority, policy.metadata.name))
+    named: list[tuple[str, MaintenanceFields]] = [("table", table.spec)]
+    named += [(f"policy/{policy.metadata.name}", policy.spec) for policy in matching]
+    return [*((origin, level.said()) for origin, level in named), ("default", BUILT_IN)]
+
+
+def _matches(policy: TablePolicy, table: ManagedTable) -> bool:
+    same = policy.metadata.namespace == table.metadata.namespace
+    return same and policy.spec.selector.selects(table.metadata.labels)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    if isinstance(value, tuple):
+        return json.dumps([window.to_json() for window in value])
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _api_name(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(word[0].upper() + word[1:] for word in others)

@@ -1,0 +1,123 @@
+"""Durations, cron schedules with time zones, and maintenance windows."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from tablewright.api.durations import Duration, format_duration, parse_duration
+from tablewright.api.schedules import Cron, Window
+from tablewright.decide.schedules import is_due, is_open, next_opening, next_time
+
+NIGHTS = Window(days=("Mon", "Fri"), start="22:00", duration=parse_duration("8h"), time_zone="Asia/Kolkata")
+
+
+SECONDS_OF_2026 = st.integers(0, 365 * 86400)
+MOMENTS = SECONDS_OF_2026.map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [("30s", timedelta(seconds=30)), ("10m", timedelta(minutes=10)), ("7d", timedelta(days=7)), ("0s", timedelta(0))],
+)
+def test_durations_are_read(text: str, length: timedelta) -> None:
+    assert parse_duration(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "7", "7 d", "-1d", "1w", "1.5h", "d"])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValidationError, match="is not a duration: write a whole number with s, m, h or d, such as 7d"):
+        TypeAdapter(Duration).validate_python(text)
+
+
+@given(st.integers(0, 10**6))
+def test_a_duration_survives_being_written(seconds: int) -> None:
+    length = timedelta(seconds=seconds)
+    assert parse_duration(format_duration(length)) == length
+
+
+@pytest.mark.parametrize("text", ["* * * *", "61 * * * *", "every day", ""])
+def test_what_is_no_cron_expression_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError, match="is not a cron expression"):
+        TypeAdapter(Cron).validate_python(text)
+
+
+def test_a_schedule_is_in_its_time_zone() -> None:
+    assert next_time("0 2 * * *", at("2026-03-01T00:00"), "Asia/Kolkata") == at("2026-03-01T20:30")
+
+
+def test_a_time_that_summer_time_skips_is_not_lost() -> None:
+    day = next_time("30 2 * * *", at("2026-03-29T00:00"), "Europe/Berlin")  # 02:30 does not exist that day
+    assert at("2026-03-29T00:30") < day <= at("2026-03-29T01:30")
+
+
+def test_missed_times_are_made_up_once() -> None:
+    last, now = at("2026-03-01T00:00"), at("2026-03-03T12:00")
+    assert is_due("0 * * * *", last, now)
+    assert not is_due("0 * * * *", now, now)
+    assert is_due("0 * * * *", now, at("2026-03-03T13:00"))
+
+
+@given(
+    MOMENTS,
+    st.integers(0, 10**6),
+    st.sampled_from(["*/30 * * * *", "15 3 * * 0", "0 0 1 * *"]),
+    st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York"]),
+)
+def test_a_schedule_is_neither_skipped_nor_doubled(since: datetime, seconds: int, cron: str, zone: str) -> None:
+    """Looking at every due moment, and running each time, runs exactly at the scheduled times."""
+    now = since + timedelta(seconds=seconds)
+    due = next_time(cron, since, zone)
+    assert is_due(cron, since, now, zone) == (due <= now)
+    assert not is_due(cron, due, due, zone)
+    assert next_time(cron, due, zone) > due
+
+
+@pytest.mark.parametrize(
+    ("now", "opened"),
+    [
+        ("2026-03-02T16:29", False),  # Monday 21:59 in Kolkata
+        ("2026-03-02T16:30", True),  # Monday 22:00
+        ("2026-03-03T00:29", True),  # Tuesday 05:59: Monday's window still
+        ("2026-03-03T00:30", False),  # Tuesday 06:00
+        ("2026-03-03T16:30", False),  # Tuesday 22:00 is no window
+    ],
+)
+def test_a_window_is_open_from_its_start_for_its_length(now: str, opened: bool) -> None:
+    assert is_open([NIGHTS], at(now)) == opened
+
+
+def test_without_windows_it_is_always_open() -> None:
+    assert is_open([], at("2026-03-03T16:30"))
+    assert next_opening([], at("2026-03-03T16:30")) is None
+
+
+@given(MOMENTS)
+def test_the_next_opening_is_open_and_the_moment_before_is_not(now: datetime) -> None:
+    opening = next_opening([NIGHTS], now)
+    if opening is None:
+        assert is_open([NIGHTS], now)
+    else:
+        assert opening > now
+        assert is_open([NIGHTS], opening)
+        assert not is_open([NIGHTS], opening - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"start": "25:00"}, "is not a time of day"),
+        ({"timeZone": "Mars/Olympus"}, "is not a time zone"),
+        ({"days": ["Funday"]}, "days"),
+        ({"duration": "8"}, "is not a duration"),
+    ],
+)
+def test_a_bad_window_is_refused(change: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        Window.model_validate({"start": "22:00", "duration": "8h", **change})
