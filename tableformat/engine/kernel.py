@@ -11,6 +11,7 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import TableProperties
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
+from tableformat.engine.deletes import TaskDeletes
 from tableformat.engine.reading import read_batches
 from tableformat.engine.task import RewriteResult, RewriteTask
 from tableformat.engine.writing import RollingWriter, remove_files
@@ -24,13 +25,14 @@ class RowCountMismatch(PermanentError):
 def rewrite(task: RewriteTask) -> RewriteResult:
     """Rewrite the task's files; on any error, nothing that was written stays behind."""
     io = _file_io(task)
-    files = RollingWriter(io, task).write_all(_batches(io, task))
-    result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=0)
+    rows = _Rows(io, task)
+    files = RollingWriter(io, task).write_all(rows.batches())
+    result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=rows.deleted)
     if result.rows_written != result.rows_read - result.rows_deleted:
         discard(task, result)
         raise RowCountMismatch(
-            f"table {task.table}, task {task.task_id}: read {result.rows_read} rows, wrote {result.rows_written}; "
-            "the table is as it was. Please report this defect."
+            f"table {task.table}, task {task.task_id}: read {result.rows_read} rows, {result.rows_deleted} of them "
+            f"deleted, and wrote {result.rows_written}; the table is as it was. Please report this defect."
         )
     return result
 
@@ -40,10 +42,29 @@ def discard(task: RewriteTask, result: RewriteResult) -> None:
     remove_files(_file_io(task), [file.path for file in result.files])
 
 
-def _batches(io: FileIO, task: RewriteTask) -> Iterator[pa.RecordBatch]:
-    mapping = _name_mapping(task)
-    for source in task.sources:
-        yield from read_batches(io, source, task.schema, name_mapping=mapping, identity_values=task.identity_values)
+class _Rows:
+    """The live rows of a task's files, in the current schema."""
+
+    def __init__(self, io: FileIO, task: RewriteTask) -> None:
+        self.deleted = 0
+        self._io = io
+        self._task = task
+        self._deletes = TaskDeletes(io, task) if task.position_deletes or task.equality_deletes else None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        task = self._task
+        mapping, columns = _name_mapping(task), list(range(len(task.schema.fields)))
+        for source in task.sources:
+            batches = read_batches(
+                self._io, source, task.read_schema, name_mapping=mapping, identity_values=task.identity_values
+            )
+            if self._deletes is None:
+                yield from batches
+                continue
+            deletes = self._deletes.of(source)
+            for batch in batches:
+                yield deletes.apply(batch).select(columns)
+            self.deleted += deletes.rows_deleted
 
 
 def _name_mapping(task: RewriteTask) -> NameMapping | None:

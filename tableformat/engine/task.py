@@ -21,6 +21,22 @@ class SourceFile:
     file_format: str
     size_bytes: int
     records: int
+    sequence_number: int
+
+
+@dataclass(frozen=True)
+class DeleteFile:
+    """A live delete file that may apply to files of the task."""
+
+    path: str
+    file_format: str
+    size_bytes: int
+    records: int
+    sequence_number: int
+    equality_ids: tuple[int, ...] = ()
+    referenced_data_file: str | None = None
+    content_range: tuple[int, int] | None = None
+    """Offset and length of a deletion vector in its Puffin file."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +46,11 @@ class RewriteTask:
     task_id: str
     table: str
     sources: tuple[SourceFile, ...]
+    position_deletes: tuple[DeleteFile, ...]
+    equality_deletes: tuple[DeleteFile, ...]
     schema: Schema
+    read_schema: Schema
+    """The schema, and behind it columns that were dropped from it but that equality deletes still speak of."""
     spec: PartitionSpec
     partition: Record
     partition_path: str

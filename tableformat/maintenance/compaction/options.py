@@ -17,6 +17,8 @@ class CompactionOptions(BaseModel):
     """Larger files are candidates; by default 180 % of the target."""
     min_input_files: int = Field(default=5, ge=1)
     """A group of fewer files is left alone, unless it fills a whole file of the target size."""
+    delete_ratio_percent: int = Field(default=30, ge=1, le=100)
+    """A file is a candidate, alone as well, if about this share of its rows is deleted."""
     max_bytes_per_run: int | None = Field(default=None, ge=1)
     max_bytes_per_task: int | None = Field(default=None, ge=1)
     """Groups are divided into tasks of about this size; by default four times the target."""

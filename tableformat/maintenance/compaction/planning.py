@@ -5,18 +5,31 @@ partition and spec. A group is planned only if fewer, better files come out of i
 a quiet table is empty.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
-from tableformat.engine import RewriteTask, SourceFile
+from tableformat.engine import DeleteFile, RewriteTask, SourceFile
 from tableformat.engine.sizing import files_for
-from tableformat.inspection import LiveFile, schema_of_spec, snapshot_files
-from tableformat.maintenance.compaction.eligibility import require_rewritable, require_rewritable_file
+from tableformat.inspection import (
+    DeleteIndex,
+    LiveFile,
+    SnapshotFiles,
+    global_specs,
+    names_one_file,
+    schema_of_spec,
+    snapshot_files,
+)
+from tableformat.maintenance.compaction.eligibility import (
+    require_rewritable,
+    require_rewritable_file,
+    schema_with_keys,
+)
 from tableformat.maintenance.compaction.options import CompactionOptions
 
 
@@ -57,17 +70,40 @@ class CompactionPlan:
 
 
 @dataclass(frozen=True)
+class _Candidate:
+    """A data file with the deletes that apply to it and the share of its rows that they are likely to delete."""
+
+    file: LiveFile
+    deletes: tuple[LiveFile, ...]
+    deleted_rows: float
+
+    @property
+    def live_bytes(self) -> float:
+        return self.file.size_bytes * (1 - self.deleted_share)
+
+    @property
+    def deleted_share(self) -> float:
+        return min(1.0, self.deleted_rows / self.file.records) if self.file.records else 0.0
+
+
+@dataclass(frozen=True)
 class _Group:
-    files: tuple[LiveFile, ...]
+    candidates: tuple[_Candidate, ...]
     expected_files: int
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
+        return sum(candidate.file.size_bytes for candidate in self.candidates)
 
     @property
     def files_saved(self) -> int:
-        return len(self.files) - self.expected_files
+        return len(self.candidates) - self.expected_files
+
+    @property
+    def deletes(self) -> list[LiveFile]:
+        """Each delete file once, in a certain order."""
+        found = {(file.path, file.content_range): file for candidate in self.candidates for file in candidate.deletes}
+        return sorted(found.values(), key=lambda file: (file.sequence_number, file.path, file.content_range or (0, 0)))
 
 
 def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) -> CompactionPlan:  # noqa: ARG001
@@ -77,9 +113,10 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
         return CompactionPlan(name, None)
     files = snapshot_files(table.io, snapshot)
     require_rewritable(table, files)
-    groups = _within(options.max_bytes_per_run, sorted(_groups(files.data, options), key=_benefit))
+    candidates = _with_deletes(files, DeleteIndex(files.deletes, global_specs=global_specs(table.metadata)))
+    groups = _within(options.max_bytes_per_run, sorted(_groups(candidates, options), key=_benefit))
     for group in groups:
-        for file in group.files:
+        for file in (*(candidate.file for candidate in group.candidates), *group.deletes):
             require_rewritable_file(table, file)
     return CompactionPlan(
         name,
@@ -89,45 +126,74 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     )
 
 
-def _groups(files: Iterable[LiveFile], options: CompactionOptions) -> list[_Group]:
-    partitions: dict[tuple[Hashable, ...], list[LiveFile]] = defaultdict(list)
-    for file in files:
-        if not options.small_below <= file.size_bytes <= options.large_above:
-            partitions[file.partition_key].append(file)
+def _with_deletes(files: SnapshotFiles, index: DeleteIndex) -> list[_Candidate]:
+    """Every data file with its deletes. A delete file's rows are shared out among the rows that it applies to."""
+    if not files.deletes:
+        return [_Candidate(file, (), 0.0) for file in files.data]
+    deletes = [tuple(index.of(file)) for file in files.data]
+    reach: Counter[tuple[str, tuple[int, int] | None]] = Counter()
+    for file, found in zip(files.data, deletes, strict=True):
+        for delete in found:
+            reach[delete.path, delete.content_range] += file.records
+    return [
+        _Candidate(
+            file,
+            found,
+            sum(delete.records * file.records / max(1, reach[delete.path, delete.content_range]) for delete in found),
+        )
+        for file, found in zip(files.data, deletes, strict=True)
+    ]
+
+
+def _groups(files: Iterable[_Candidate], options: CompactionOptions) -> list[_Group]:
+    partitions: dict[tuple[Hashable, ...], list[_Candidate]] = defaultdict(list)
+    for candidate in files:
+        size = candidate.file.size_bytes
+        if not options.small_below <= size <= options.large_above or _has_many_deletes(candidate, options):
+            partitions[candidate.file.partition_key].append(candidate)
     groups = []
     for candidates in partitions.values():
         # Files that were written one after the other stay neighbours: their columns compress well together.
-        candidates.sort(key=lambda file: (file.sequence_number, file.path))
+        candidates.sort(key=lambda candidate: (candidate.file.sequence_number, candidate.file.path))
         groups += [group for group in _bins(candidates, options) if _worthwhile(group, options)]
     return groups
 
 
-def _bins(files: Sequence[LiveFile], options: CompactionOptions) -> list[_Group]:
+def _has_many_deletes(candidate: _Candidate, options: CompactionOptions) -> bool:
+    return candidate.deleted_share * 100 >= options.delete_ratio_percent
+
+
+def _bins(candidates: Sequence[_Candidate], options: CompactionOptions) -> list[_Group]:
     """Divide a partition's candidates into tasks of equal weight, so that no small remainder is left at the end."""
-    total = sum(file.size_bytes for file in files)
+    total = sum(candidate.file.size_bytes for candidate in candidates)
     count = max(1, -(-total // options.task_bytes))
-    bins: list[list[LiveFile]] = [[] for _ in range(count)]
+    bins: list[list[_Candidate]] = [[] for _ in range(count)]
     seen = 0
-    for file in files:
-        bins[min(count - 1, seen * count // max(total, 1))].append(file)
-        seen += file.size_bytes
+    for candidate in candidates:
+        bins[min(count - 1, seen * count // max(total, 1))].append(candidate)
+        seen += candidate.file.size_bytes
     return [
-        _Group(tuple(files), files_for(sum(file.size_bytes for file in files), options.target_file_bytes))
-        for files in bins
-        if files
+        _Group(
+            tuple(members),
+            files_for(sum(candidate.live_bytes for candidate in members), options.target_file_bytes),
+        )
+        for members in bins
+        if members
     ]
 
 
 def _worthwhile(group: _Group, options: CompactionOptions) -> bool:
-    if any(file.size_bytes > options.large_above for file in group.files):
-        return group.expected_files != len(group.files)
-    enough = len(group.files) >= options.min_input_files or group.size_bytes >= options.target_file_bytes
+    if any(_has_many_deletes(candidate, options) for candidate in group.candidates):
+        return True
+    if any(candidate.file.size_bytes > options.large_above for candidate in group.candidates):
+        return group.expected_files != len(group.candidates)
+    enough = len(group.candidates) >= options.min_input_files or group.size_bytes >= options.target_file_bytes
     return group.files_saved > 0 and enough
 
 
-def _benefit(group: _Group) -> tuple[int, int, str]:
-    """Most files saved first, then the least to rewrite for it; the path makes the order certain."""
-    return -group.files_saved, group.size_bytes, group.files[0].path
+def _benefit(group: _Group) -> tuple[float, int, str]:
+    """Most files and deletes saved first, then the least to rewrite; the path makes the order certain."""
+    return -(group.files_saved + len(group.deletes)), group.size_bytes, group.candidates[0].file.path
 
 
 def _within(max_bytes: int | None, groups: list[_Group]) -> list[_Group]:
@@ -144,19 +210,25 @@ def _within(max_bytes: int | None, groups: list[_Group]) -> list[_Group]:
 
 
 def _task(table: Table, group: _Group, number: int, options: CompactionOptions) -> RewriteTask:
-    first, metadata = group.files[0], table.metadata
+    first, metadata = group.candidates[0].file, table.metadata
     spec, partition = metadata.specs()[first.spec_id], first.partition
     partition_schema = schema_of_spec(metadata, first.spec_id)
     partition_path = ""
     if partition_schema is not None and spec.fields:
         partition_path = spec.partition_to_path(partition, partition_schema)
+    equality = [file for file in group.deletes if file.content == DataFileContent.EQUALITY_DELETES]
+    positions = [file for file in group.deletes if file.content == DataFileContent.POSITION_DELETES]
     return RewriteTask(
         task_id=f"{number:05d}",
         table=".".join(table.name()),
         sources=tuple(
-            SourceFile(file.path, file.file_format.value, file.size_bytes, file.records) for file in group.files
+            SourceFile(file.path, file.file_format.value, file.size_bytes, file.records, file.sequence_number)
+            for file in (candidate.file for candidate in group.candidates)
         ),
+        position_deletes=tuple(_delete_file(file) for file in positions),
+        equality_deletes=tuple(_delete_file(file) for file in equality),
         schema=metadata.schema(),
+        read_schema=schema_with_keys(table, {field_id for file in equality for field_id in file.equality_ids}),
         spec=spec,
         partition=partition,
         partition_path=partition_path,
@@ -169,4 +241,17 @@ def _task(table: Table, group: _Group, number: int, options: CompactionOptions) 
         table_properties=dict(metadata.properties),
         target_file_bytes=options.target_file_bytes,
         io_properties=dict(table.io.properties),
+    )
+
+
+def _delete_file(file: LiveFile) -> DeleteFile:
+    return DeleteFile(
+        path=file.path,
+        file_format=file.file_format.value,
+        size_bytes=file.size_bytes,
+        records=file.records,
+        sequence_number=file.sequence_number,
+        equality_ids=file.equality_ids,
+        referenced_data_file=file.path_bounds[0].decode() if file.path_bounds and names_one_file(file) else None,
+        content_range=file.content_range,
     )

@@ -49,6 +49,9 @@ class CompactionResult(BaseModel):
     bytes_rewritten: int = 0
     bytes_added: int = 0
     rows: int = 0
+    rows_deleted: int = 0
+    """Rows that deletes had marked and that are not in the new files."""
+    delete_files_removed: int = 0
     snapshot_id: int | None = None
     tasks: int = 0
     replans: int = 0
@@ -152,6 +155,8 @@ def _result(
         bytes_rewritten=plan.source_bytes,
         bytes_added=sum(result.bytes_written for result in results.values()),
         rows=sum(result.rows_written for result in results.values()),
+        rows_deleted=sum(result.rows_deleted for result in results.values()),
+        delete_files_removed=_number(snapshot, "removed-delete-files"),
         snapshot_id=snapshot.snapshot_id,
         tasks=len(plan.tasks),
         replans=replans,
@@ -160,16 +165,18 @@ def _result(
 
 def _recognised(snapshot: Snapshot) -> CompactionResult:
     """The result of a commit that this run made before it was interrupted, as the snapshot's summary tells it."""
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
-
-    def number(key: str) -> int:
-        return int(summary.get(key, "0"))
-
+    rows = _number(snapshot, "added-records")
     return CompactionResult(
-        files_rewritten=number("deleted-data-files"),
-        files_added=number("added-data-files"),
-        bytes_rewritten=number("removed-files-size"),
-        bytes_added=number("added-files-size"),
-        rows=number("added-records"),
+        files_rewritten=_number(snapshot, "deleted-data-files"),
+        files_added=_number(snapshot, "added-data-files"),
+        bytes_rewritten=_number(snapshot, "removed-files-size"),
+        bytes_added=_number(snapshot, "added-files-size"),
+        rows=rows,
+        rows_deleted=_number(snapshot, "deleted-records") - rows,
+        delete_files_removed=_number(snapshot, "removed-delete-files"),
         snapshot_id=snapshot.snapshot_id,
     )
+
+
+def _number(snapshot: Snapshot, key: str) -> int:
+    return int(snapshot.summary.additional_properties.get(key, "0")) if snapshot.summary else 0
