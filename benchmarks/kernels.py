@@ -42,7 +42,9 @@ def generate(folder: Path, rows: int, files: int) -> None:
                 "key": [f"{random.getrandbits(64):016x}" for _ in range(each)],
                 "city": random.choices(cities, k=each),
                 "amount": pa.array([random.randrange(10_000_000) for _ in range(each)], pa.int64()),
-                "ts": pa.array([1_700_000_000_000_000 + i * 1000 for i in range(start, start + each)], pa.timestamp("us", "UTC")),
+                "ts": pa.array(
+                    [1_700_000_000_000_000 + i * 1000 for i in range(start, start + each)], pa.timestamp("us", "UTC")
+                ),
             }
         )
         pq.write_table(table, folder / f"{number:05d}.parquet", compression="zstd")
@@ -104,8 +106,16 @@ def odd_types() -> pa.Table:
         ids(pa.field("time", pa.time64("us")), 6),
         ids(pa.field("binary", pa.binary()), 7),
         ids(pa.field("required", pa.int32(), nullable=False), 8),
-        ids(pa.field("lists", pa.list_(ids(pa.field("element", pa.struct([ids(pa.field("x", pa.int32()), 11)])), 10))), 9),
-        ids(pa.field("map", pa.map_(ids(pa.field("key", pa.string(), False), 13), ids(pa.field("value", pa.int64()), 14))), 12),
+        ids(
+            pa.field("lists", pa.list_(ids(pa.field("element", pa.struct([ids(pa.field("x", pa.int32()), 11)])), 10))),
+            9,
+        ),
+        ids(
+            pa.field(
+                "map", pa.map_(ids(pa.field("key", pa.string(), False), 13), ids(pa.field("value", pa.int64()), 14))
+            ),
+            12,
+        ),
     ]
     row = {
         "fixed": b"\xff\x00ab",
@@ -119,7 +129,9 @@ def odd_types() -> pa.Table:
         "lists": [{"x": 1}, None],
         "map": [("k", None)],
     }
-    return pa.Table.from_pylist([row, {"required": 2}, {"required": 3, "lists": [], "map": []}], schema=pa.schema(fields))
+    return pa.Table.from_pylist(
+        [row, {"required": 2}, {"required": 3, "lists": [], "map": []}], schema=pa.schema(fields)
+    )
 
 
 def fidelity(engine: str, folder: Path) -> list[str]:

@@ -190,6 +190,7 @@ def _data_file(added: AddedFile) -> DataFile:
         lower_bounds=dict(file.lower_bounds),
         upper_bounds=dict(file.upper_bounds),
         split_offsets=list(file.split_offsets),
+        sort_order_id=file.sort_order_id,
     )
     data_file.spec_id = added.spec_id
     return data_file

@@ -12,6 +12,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from tableformat.engine.deletes import TaskDeletes
+from tableformat.engine.ordering import in_order
 from tableformat.engine.reading import read_batches
 from tableformat.engine.task import RewriteResult, RewriteTask
 from tableformat.engine.writing import RollingWriter, remove_files
@@ -26,7 +27,10 @@ def rewrite(task: RewriteTask) -> RewriteResult:
     """Rewrite the task's files; on any error, nothing that was written stays behind."""
     io = _file_io(task)
     rows = _Rows(io, task)
-    files = RollingWriter(io, task).write_all(rows.batches())
+    batches = rows.batches()
+    if task.order is not None:
+        batches = in_order(batches, task.order, task.schema, memory_bytes=task.memory_bytes)
+    files = RollingWriter(io, task).write_all(batches)
     result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=rows.deleted)
     if result.rows_written != result.rows_read - result.rows_deleted:
         discard(task, result)

@@ -40,6 +40,23 @@ class DeleteFile:
 
 
 @dataclass(frozen=True)
+class SortColumn:
+    field_id: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """The order of the rows in new files: by the columns one after the other, or by all of them along a curve."""
+
+    columns: tuple[SortColumn, ...]
+    z_order: bool = False
+    sort_order_id: int | None = None
+    """The table's sort order that this is; new files say that they have it."""
+
+
+@dataclass(frozen=True)
 class RewriteTask:
     """Rewrite these files of one partition into files near the target size."""
 
@@ -59,6 +76,9 @@ class RewriteTask:
     table_location: str
     table_properties: Mapping[str, str]
     target_file_bytes: int
+    order: RowOrder | None
+    memory_bytes: int
+    """What a sort may hold before it goes on on local disk."""
     io_properties: Mapping[str, str] = field(repr=False)
 
     @property
@@ -84,6 +104,7 @@ class WrittenFile:
     lower_bounds: Mapping[int, bytes]
     upper_bounds: Mapping[int, bytes]
     split_offsets: tuple[int, ...]
+    sort_order_id: int | None
 
 
 @dataclass(frozen=True)

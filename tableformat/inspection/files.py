@@ -28,6 +28,7 @@ class LiveFile:
     sequence_number: int
     added_snapshot_id: int | None
     encrypted: bool
+    sort_order_id: int | None = None
     equality_ids: tuple[int, ...] = ()
     path_bounds: tuple[bytes, bytes] | None = None
     content_range: tuple[int, int] | None = None
@@ -74,6 +75,7 @@ def live_file(entry: ManifestEntry) -> LiveFile:
         sequence_number=entry.sequence_number or 0,
         added_snapshot_id=entry.snapshot_id,
         encrypted=file.key_metadata is not None,
+        sort_order_id=file.sort_order_id,
         equality_ids=tuple(file.equality_ids or ()),
         path_bounds=path_bounds(file) if is_position_delete else None,
         content_range=content_range(file) if is_position_delete else None,

@@ -5,7 +5,7 @@ partition and spec. A group is planned only if fewer, better files come out of i
 a quiet table is empty.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,23 +14,22 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
-from tableformat.engine import DeleteFile, RewriteTask, SourceFile
+from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
 from tableformat.engine.sizing import files_for
 from tableformat.inspection import (
-    DeleteIndex,
     LiveFile,
-    SnapshotFiles,
-    global_specs,
     names_one_file,
     schema_of_spec,
     snapshot_files,
 )
+from tableformat.maintenance.compaction.candidates import Candidate, find_candidates
 from tableformat.maintenance.compaction.eligibility import (
     require_rewritable,
     require_rewritable_file,
     schema_with_keys,
 )
-from tableformat.maintenance.compaction.options import CompactionOptions
+from tableformat.maintenance.compaction.options import CompactionOptions, Strategy
+from tableformat.maintenance.compaction.ordering import row_order
 
 
 @dataclass(frozen=True)
@@ -70,25 +69,8 @@ class CompactionPlan:
 
 
 @dataclass(frozen=True)
-class _Candidate:
-    """A data file with the deletes that apply to it and the share of its rows that they are likely to delete."""
-
-    file: LiveFile
-    deletes: tuple[LiveFile, ...]
-    deleted_rows: float
-
-    @property
-    def live_bytes(self) -> float:
-        return self.file.size_bytes * (1 - self.deleted_share)
-
-    @property
-    def deleted_share(self) -> float:
-        return min(1.0, self.deleted_rows / self.file.records) if self.file.records else 0.0
-
-
-@dataclass(frozen=True)
 class _Group:
-    candidates: tuple[_Candidate, ...]
+    candidates: tuple[Candidate, ...]
     expected_files: int
 
     @property
@@ -106,14 +88,15 @@ class _Group:
         return sorted(found.values(), key=lambda file: (file.sequence_number, file.path, file.content_range or (0, 0)))
 
 
-def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) -> CompactionPlan:  # noqa: ARG001
+def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) -> CompactionPlan:
     """The plan for the table's current snapshot. Raises `UnsupportedTable` where a rewrite could not be exact."""
     name, snapshot = ".".join(table.name()), table.current_snapshot()
     if snapshot is None:
         return CompactionPlan(name, None)
     files = snapshot_files(table.io, snapshot)
     require_rewritable(table, files)
-    candidates = _with_deletes(files, DeleteIndex(files.deletes, global_specs=global_specs(table.metadata)))
+    order = row_order(table, options)
+    candidates = find_candidates(table, files, options, order, now=now)
     groups = _within(options.max_bytes_per_run, sorted(_groups(candidates, options), key=_benefit))
     for group in groups:
         for file in (*(candidate.file for candidate in group.candidates), *group.deletes):
@@ -121,36 +104,15 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     return CompactionPlan(
         name,
         snapshot.snapshot_id,
-        tasks=tuple(_task(table, group, number, options) for number, group in enumerate(groups)),
+        tasks=tuple(_task(table, group, number, options, order) for number, group in enumerate(groups)),
         expected_files=sum(group.expected_files for group in groups),
     )
 
 
-def _with_deletes(files: SnapshotFiles, index: DeleteIndex) -> list[_Candidate]:
-    """Every data file with its deletes. A delete file's rows are shared out among the rows that it applies to."""
-    if not files.deletes:
-        return [_Candidate(file, (), 0.0) for file in files.data]
-    deletes = [tuple(index.of(file)) for file in files.data]
-    reach: Counter[tuple[str, tuple[int, int] | None]] = Counter()
-    for file, found in zip(files.data, deletes, strict=True):
-        for delete in found:
-            reach[delete.path, delete.content_range] += file.records
-    return [
-        _Candidate(
-            file,
-            found,
-            sum(delete.records * file.records / max(1, reach[delete.path, delete.content_range]) for delete in found),
-        )
-        for file, found in zip(files.data, deletes, strict=True)
-    ]
-
-
-def _groups(files: Iterable[_Candidate], options: CompactionOptions) -> list[_Group]:
-    partitions: dict[tuple[Hashable, ...], list[_Candidate]] = defaultdict(list)
+def _groups(files: Iterable[Candidate], options: CompactionOptions) -> list[_Group]:
+    partitions: dict[tuple[Hashable, ...], list[Candidate]] = defaultdict(list)
     for candidate in files:
-        size = candidate.file.size_bytes
-        if not options.small_below <= size <= options.large_above or _has_many_deletes(candidate, options):
-            partitions[candidate.file.partition_key].append(candidate)
+        partitions[candidate.file.partition_key].append(candidate)
     groups = []
     for candidates in partitions.values():
         # Files that were written one after the other stay neighbours: their columns compress well together.
@@ -159,15 +121,12 @@ def _groups(files: Iterable[_Candidate], options: CompactionOptions) -> list[_Gr
     return groups
 
 
-def _has_many_deletes(candidate: _Candidate, options: CompactionOptions) -> bool:
-    return candidate.deleted_share * 100 >= options.delete_ratio_percent
-
-
-def _bins(candidates: Sequence[_Candidate], options: CompactionOptions) -> list[_Group]:
+def _bins(candidates: Sequence[Candidate], options: CompactionOptions) -> list[_Group]:
     """Divide a partition's candidates into tasks of equal weight, so that no small remainder is left at the end."""
     total = sum(candidate.file.size_bytes for candidate in candidates)
-    count = max(1, -(-total // options.task_bytes))
-    bins: list[list[_Candidate]] = [[] for _ in range(count)]
+    # Rows that are to be in order have to come together; bin-packing is the same work in many small tasks.
+    count = max(1, -(-total // options.task_bytes)) if options.strategy == Strategy.BIN_PACK else 1
+    bins: list[list[Candidate]] = [[] for _ in range(count)]
     seen = 0
     for candidate in candidates:
         bins[min(count - 1, seen * count // max(total, 1))].append(candidate)
@@ -183,7 +142,7 @@ def _bins(candidates: Sequence[_Candidate], options: CompactionOptions) -> list[
 
 
 def _worthwhile(group: _Group, options: CompactionOptions) -> bool:
-    if any(_has_many_deletes(candidate, options) for candidate in group.candidates):
+    if any(candidate.must for candidate in group.candidates):
         return True
     if any(candidate.file.size_bytes > options.large_above for candidate in group.candidates):
         return group.expected_files != len(group.candidates)
@@ -209,7 +168,7 @@ def _within(max_bytes: int | None, groups: list[_Group]) -> list[_Group]:
     return taken
 
 
-def _task(table: Table, group: _Group, number: int, options: CompactionOptions) -> RewriteTask:
+def _task(table: Table, group: _Group, number: int, options: CompactionOptions, order: RowOrder | None) -> RewriteTask:
     first, metadata = group.candidates[0].file, table.metadata
     spec, partition = metadata.specs()[first.spec_id], first.partition
     partition_schema = schema_of_spec(metadata, first.spec_id)
@@ -240,6 +199,8 @@ def _task(table: Table, group: _Group, number: int, options: CompactionOptions) 
         table_location=metadata.location,
         table_properties=dict(metadata.properties),
         target_file_bytes=options.target_file_bytes,
+        order=order,
+        memory_bytes=options.task_memory_bytes,
         io_properties=dict(table.io.properties),
     )
 
