@@ -76,7 +76,7 @@ def run_datafusion(work: str, source: Path, target: Path) -> None:
     context.register_parquet("t", str(source))
     order = "order by key" if work == "sort" else ""
     context.sql(
-        f"copy (select * from t {order}) to '{target}' stored as parquet options ('format.compression' 'zstd(3)')"  # noqa: S608
+        f"copy (select * from t {order}) to '{target}' stored as parquet options ('format.compression' 'zstd(3)')"
     ).collect()
 
 
@@ -86,7 +86,7 @@ def run_duckdb(work: str, source: Path, target: Path) -> None:
     connection = duckdb.connect(config={"threads": 2, "memory_limit": f"{MEMORY}B", "temp_directory": f"{target}.tmp"})
     order = "order by key" if work == "sort" else ""
     connection.sql(
-        f"copy (select * from '{source}/*.parquet' {order}) to '{target}' (format parquet, compression zstd)"  # noqa: S608
+        f"copy (select * from '{source}/*.parquet' {order}) to '{target}' (format parquet, compression zstd)"
     )
 
 

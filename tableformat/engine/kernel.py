@@ -11,15 +11,16 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import TableProperties
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
+from tableformat.engine.checksum import Checksum
 from tableformat.engine.deletes import TaskDeletes
 from tableformat.engine.ordering import in_order
 from tableformat.engine.reading import read_batches
-from tableformat.engine.task import RewriteResult, RewriteTask
+from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile
 from tableformat.engine.writing import RollingWriter, remove_files
 from tableformat.errors import PermanentError
 
 
-class RowCountMismatch(PermanentError):
+class RowsChanged(PermanentError):
     """The rewrite did not give back the rows it took: a defect, and the reason to stop before a commit."""
 
 
@@ -32,13 +33,31 @@ def rewrite(task: RewriteTask) -> RewriteResult:
         batches = in_order(batches, task.order, task.schema, memory_bytes=task.memory_bytes)
     files = RollingWriter(io, task).write_all(batches)
     result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=rows.deleted)
-    if result.rows_written != result.rows_read - result.rows_deleted:
+    try:
+        _require_same_rows(io, task, result, rows.checksum)
+    except BaseException:
         discard(task, result)
-        raise RowCountMismatch(
-            f"table {task.table}, task {task.task_id}: read {result.rows_read} rows, {result.rows_deleted} of them "
-            f"deleted, and wrote {result.rows_written}; the table is as it was. Please report this defect."
-        )
+        raise
     return result
+
+
+def _require_same_rows(io: FileIO, task: RewriteTask, result: RewriteResult, before: Checksum | None) -> None:
+    where = f"table {task.table}, task {task.task_id}"
+    report = "the table is as it was. Please report this defect."
+    if result.rows_written != result.rows_read - result.rows_deleted:
+        raise RowsChanged(
+            f"{where}: read {result.rows_read} rows, {result.rows_deleted} of them deleted, and wrote "
+            f"{result.rows_written}; {report}"
+        )
+    if before is None:
+        return
+    after = Checksum()
+    for file in result.files:
+        written = SourceFile(file.path, "PARQUET", file.size_bytes, file.records, sequence_number=0)
+        for batch in read_batches(io, written, task.schema, name_mapping=None, identity_values={}):
+            after.add(batch)
+    if after != before:
+        raise RowsChanged(f"{where}: the contents of the new files are not those of the old ones; {report}")
 
 
 def discard(task: RewriteTask, result: RewriteResult) -> None:
@@ -51,11 +70,18 @@ class _Rows:
 
     def __init__(self, io: FileIO, task: RewriteTask) -> None:
         self.deleted = 0
+        self.checksum = Checksum() if task.verify_contents else None
         self._io = io
         self._task = task
         self._deletes = TaskDeletes(io, task) if task.position_deletes or task.equality_deletes else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._live_batches():
+            if self.checksum is not None:
+                self.checksum.add(batch)
+            yield batch
+
+    def _live_batches(self) -> Iterator[pa.RecordBatch]:
         task = self._task
         mapping, columns = _name_mapping(task), list(range(len(task.schema.fields)))
         for source in task.sources:

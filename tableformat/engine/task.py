@@ -79,6 +79,8 @@ class RewriteTask:
     order: RowOrder | None
     memory_bytes: int
     """What a sort may hold before it goes on on local disk."""
+    verify_contents: bool
+    """Read the new files back and compare a checksum of their rows with that of the rows that were read."""
     io_properties: Mapping[str, str] = field(repr=False)
 
     @property

@@ -48,6 +48,10 @@ class CompactionOptions(BaseModel):
     """Partitions that were written to this recently are left to their writers."""
     filter: str | None = None
     """Only partitions that can hold rows for which this holds, such as `day >= '2026-01-01'`."""
+    commit_every_tasks: int | None = Field(default=None, ge=1)
+    """Partial progress: commit whenever so many tasks are done, instead of everything at the end."""
+    verify_contents: bool = False
+    """Compare a checksum of all rows before and after, by reading the new files back before they are committed."""
     task_memory_bytes: int = Field(default=1024 * MIB, ge=MIB)
     """What a sort may hold in memory before it goes on on local disk."""
     max_bytes_per_task: int | None = Field(default=None, ge=1)

@@ -46,6 +46,13 @@ class CompactionPlan:
         return not self.tasks
 
     @property
+    def starting_snapshot_id(self) -> int:
+        """What a commit of this plan starts from; an empty plan has nothing to commit."""
+        if self.snapshot_id is None:
+            raise ValueError(f"the plan for {self.table} has no snapshot")
+        return self.snapshot_id
+
+    @property
     def source_files(self) -> int:
         return sum(len(task.sources) for task in self.tasks)
 
@@ -201,6 +208,7 @@ def _task(table: Table, group: _Group, number: int, options: CompactionOptions, 
         target_file_bytes=options.target_file_bytes,
         order=order,
         memory_bytes=options.task_memory_bytes,
+        verify_contents=options.verify_contents,
         io_properties=dict(table.io.properties),
     )
 

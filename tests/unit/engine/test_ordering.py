@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -96,6 +96,7 @@ TWO = Schema(
 )
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.none() | st.integers(-3, 3), st.none() | st.text("ab", max_size=2)), max_size=300),
     st.sampled_from([PLENTY, TINY, 3000]),
