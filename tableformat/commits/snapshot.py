@@ -1,6 +1,6 @@
 """Writes the manifests and the manifest list of a replace snapshot.
 
-Manifests without a replaced file are carried over as they are. In the others a replaced file's entry becomes a
+Manifests without a file that goes are carried over as they are. In the others such a file's entry becomes a
 `DELETED` one of this snapshot and the rest stay `EXISTING` with their sequence numbers. New files get the sequence
 number of the snapshot that was planned on, explicitly.
 """
@@ -18,19 +18,19 @@ from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    ManifestWriter,
-    write_manifest,
     write_manifest_list,
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 
+from tableformat.commits.manifests import FullManifestWriter
 from tableformat.commits.replacement import AddedFile, Replacement
-from tableformat.commits.validation import ReplacementBase
+from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.engine.writing import remove_files
 from tableformat.errors import PermanentError
 from tableformat.inspection import schema_of_spec
@@ -77,7 +77,7 @@ class _SnapshotWriter:
             int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
         )
         manifests = self._added(base, replacement, collector)
-        manifests += [self._filtered(manifest, entries, replacement, collector) for manifest, entries in base.touched]
+        manifests += [self._filtered(touched, collector) for touched in base.touched]
         created = len(manifests)
         manifests += base.kept
         sequence_number = self._metadata.next_sequence_number()
@@ -119,7 +119,7 @@ class _SnapshotWriter:
             by_spec[added.spec_id].append(added)
         manifests = []
         for spec_id, files in by_spec.items():
-            with self._manifest(spec_id) as writer:
+            with self._manifest(spec_id, ManifestContent.DATA) as writer:
                 for added in files:
                     data_file = _data_file(added)
                     self._count(collector.add_file, data_file)
@@ -135,16 +135,10 @@ class _SnapshotWriter:
             manifests.append(writer.to_manifest_file())
         return manifests
 
-    def _filtered(
-        self,
-        manifest: ManifestFile,
-        entries: tuple[ManifestEntry, ...],
-        replacement: Replacement,
-        collector: SnapshotSummaryCollector,
-    ) -> ManifestFile:
-        with self._manifest(manifest.partition_spec_id) as writer:
-            for entry in entries:
-                if entry.data_file.file_path in replacement.removed:
+    def _filtered(self, touched: TouchedManifest, collector: SnapshotSummaryCollector) -> ManifestFile:
+        with self._manifest(touched.manifest.partition_spec_id, touched.manifest.content) as writer:
+            for position, entry in enumerate(touched.entries):
+                if position in touched.removed:
                     self._count(collector.remove_file, entry.data_file)
                     writer.delete(entry)
                 else:
@@ -162,15 +156,16 @@ class _SnapshotWriter:
             raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
         return schema
 
-    def _manifest(self, spec_id: int) -> ManifestWriter:
+    def _manifest(self, spec_id: int, content: ManifestContent) -> FullManifestWriter:
         path = self._locations.new_metadata_location(f"{self._commit}-m{next(self._numbers)}.avro")
-        return write_manifest(
-            format_version=self._metadata.format_version,
-            spec=self._metadata.specs()[spec_id],
-            schema=self._schema(spec_id),
-            output_file=self._output(path),
-            snapshot_id=self._snapshot_id,
-            avro_compression=self._codec,
+        return FullManifestWriter(
+            self._metadata.format_version,
+            content,
+            self._metadata.specs()[spec_id],
+            self._schema(spec_id),
+            self._output(path),
+            self._snapshot_id,
+            self._codec,
         )
 
     def _output(self, path: str) -> OutputFile:
@@ -181,6 +176,7 @@ class _SnapshotWriter:
 def _data_file(added: AddedFile) -> DataFile:
     file = added.file
     data_file = DataFile.from_args(
+        3,
         content=DataFileContent.DATA,
         file_path=file.path,
         file_format=FileFormat.PARQUET,
@@ -194,6 +190,7 @@ def _data_file(added: AddedFile) -> DataFile:
         lower_bounds=dict(file.lower_bounds),
         upper_bounds=dict(file.upper_bounds),
         split_offsets=list(file.split_offsets),
+        sort_order_id=file.sort_order_id,
     )
     data_file.spec_id = added.spec_id
     return data_file

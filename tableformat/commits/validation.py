@@ -1,34 +1,46 @@
 """When a replacement may be committed to the table as it is now: the rules that keep rows from being lost or revived.
 
 The head must descend from the snapshot that was planned on; every replaced file must still be live; and no position
-delete for a replaced file may have come since, because it names a row of a file that goes. Equality deletes that came
-since are no conflict: new files keep the starting snapshot's sequence number, so those deletes apply to them as well.
+delete or deletion vector for a replaced file may have come since, because it names a row of a file that goes. Equality
+deletes that came since are no conflict: new files keep the starting snapshot's sequence number, so those deletes apply
+to them as well. Delete files that have nothing left to apply to go in the same commit.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
-from pyiceberg.io import FileIO
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    ManifestContent,
-    ManifestEntry,
-    ManifestFile,
-)
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from tableformat.commits.errors import CommitConflict
 from tableformat.commits.replacement import Replacement
 from tableformat.errors import PermanentError
-from tableformat.inspection import partition_key
+from tableformat.inspection import (
+    DataIndex,
+    DeleteIndex,
+    LiveFile,
+    global_specs,
+    live_file,
+    partition_key,
+    read_entries,
+)
 
-_PATH_FIELD_ID = 2147483546
+_Entries = tuple[ManifestFile, tuple[ManifestEntry, ...]]
 
 
 class RowsDoNotMatch(PermanentError):
     """The new files do not have the rows of the old ones; committing them would change the table."""
+
+
+@dataclass(frozen=True)
+class TouchedManifest:
+    """A manifest that has to be written again, because some of its files go."""
+
+    manifest: ManifestFile
+    entries: tuple[ManifestEntry, ...]
+    removed: frozenset[int]
+    """Positions of the entries whose files go."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +50,46 @@ class ReplacementBase:
     head: Snapshot
     starting_sequence_number: int
     kept: tuple[ManifestFile, ...]
-    touched: tuple[tuple[ManifestFile, tuple[ManifestEntry, ...]], ...]
+    touched: tuple[TouchedManifest, ...]
 
 
 def validate_replacement(table: Table, replacement: Replacement) -> ReplacementBase:
     """Raise `CommitConflict` where the table no longer has what is replaced."""
     name, metadata = ".".join(table.name()), table.metadata
+    head, start = _head_and_start(name, metadata, replacement)
+    sequence_number = start.sequence_number or 0
+    manifests = [
+        (manifest, tuple(read_entries(table.io, manifest)))
+        for manifest in head.manifests(table.io)
+        if manifest.has_added_files() or manifest.has_existing_files()
+    ]
+    data = [(m, entries) for m, entries in manifests if m.content == ManifestContent.DATA]
+    deletes = [(m, entries) for m, entries in manifests if m.content == ManifestContent.DELETES]
+
+    replaced = [
+        live_file(entry) for _, entries in data for entry in entries if entry.data_file.file_path in replacement.removed
+    ]
+    if missing := replacement.removed.keys() - {file.path for file in replaced}:
+        raise CommitConflict(f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}")
+    _no_new_position_deletes(name, deletes, sequence_number, replaced)
+
+    goes = [[entry.data_file.file_path in replacement.removed for entry in entries] for _, entries in data]
+    if deletes:
+        remaining = _remaining_data(metadata, data, replacement, sequence_number)
+        goes += [[remaining.is_dangling(live_file(entry)) for entry in entries] for _, entries in deletes]
+    return ReplacementBase(
+        head,
+        sequence_number,
+        kept=tuple(m for (m, _), going in zip(data + deletes, goes, strict=True) if not any(going)),
+        touched=tuple(
+            TouchedManifest(m, entries, frozenset(position for position, gone in enumerate(going) if gone))
+            for (m, entries), going in zip(data + deletes, goes, strict=True)
+            if any(going)
+        ),
+    )
+
+
+def _head_and_start(name: str, metadata: TableMetadata, replacement: Replacement) -> tuple[Snapshot, Snapshot]:
     if replacement.rows_added != replacement.rows_removed - replacement.rows_deleted:
         raise RowsDoNotMatch(
             f"table {name}: {replacement.rows_removed} rows less {replacement.rows_deleted} deleted ones would become "
@@ -58,56 +104,38 @@ def validate_replacement(table: Table, replacement: Replacement) -> ReplacementB
         raise CommitConflict(f"table {name}: the snapshot that was planned on is gone")
     if all(ancestor.snapshot_id != start.snapshot_id for ancestor in ancestors_of(head, metadata)):
         raise CommitConflict(f"table {name} was rolled back to before the snapshot that was planned on")
-
-    kept: list[ManifestFile] = []
-    touched: list[tuple[ManifestFile, tuple[ManifestEntry, ...]]] = []
-    replaced: dict[str, DataFile] = {}
-    manifests = head.manifests(table.io)
-    for manifest in manifests:
-        entries = _entries_to_search(manifest, table.io)
-        found = {
-            file.file_path: file for file in (e.data_file for e in entries) if file.file_path in replacement.removed
-        }
-        replaced |= found
-        if found:
-            touched.append((manifest, entries))
-        elif manifest.has_added_files() or manifest.has_existing_files():
-            kept.append(manifest)
-    if missing := replacement.removed.keys() - replaced.keys():
-        raise CommitConflict(f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}")
-    sequence_number = start.sequence_number or 0
-    _no_new_position_deletes(name, table.io, manifests, sequence_number, replaced)
-    return ReplacementBase(head, sequence_number, tuple(kept), tuple(touched))
+    return head, start
 
 
-def _entries_to_search(manifest: ManifestFile, io: FileIO) -> tuple[ManifestEntry, ...]:
-    if manifest.content == ManifestContent.DELETES:
-        return ()
-    return tuple(manifest.fetch_manifest_entry(io))
+def _no_new_position_deletes(name: str, deletes: list[_Entries], since: int, replaced: list[LiveFile]) -> None:
+    """A position delete or deletion vector that came since names rows by their place in files that go."""
+    recent = [
+        live_file(entry)
+        for manifest, entries in deletes
+        if manifest.sequence_number > since
+        for entry in entries
+        if (entry.sequence_number or 0) > since and entry.data_file.content == DataFileContent.POSITION_DELETES
+    ]
+    if not recent:
+        return
+    index = DeleteIndex(recent, global_specs=())
+    for file in replaced:
+        if found := index.of(file):
+            raise CommitConflict(f"table {name}: rows of {file.path} were deleted meanwhile by {found[0].path}")
 
 
-def _no_new_position_deletes(
-    name: str, io: FileIO, manifests: list[ManifestFile], since: int, replaced: dict[str, DataFile]
-) -> None:
-    partitions: set[tuple[Hashable, ...]] = {partition_key(file.spec_id, file.partition) for file in replaced.values()}
-    for manifest in manifests:
-        if manifest.content != ManifestContent.DELETES or manifest.sequence_number <= since:
-            continue
-        for entry in manifest.fetch_manifest_entry(io):
-            deletes = entry.data_file
-            if (entry.sequence_number or 0) <= since or deletes.content != DataFileContent.POSITION_DELETES:
-                continue
-            if partition_key(deletes.spec_id, deletes.partition) in partitions and _may_name(deletes, replaced):
-                raise CommitConflict(
-                    f"table {name}: rows of replaced files were deleted meanwhile ({deletes.file_path})"
-                )
-
-
-def _may_name(deletes: DataFile, replaced: dict[str, DataFile]) -> bool:
-    """Whether a position delete file can name one of the files, by the bounds of the paths in it."""
-    lower = (deletes.lower_bounds or {}).get(_PATH_FIELD_ID)
-    upper = (deletes.upper_bounds or {}).get(_PATH_FIELD_ID)
-    if lower is None or upper is None:
-        return True
-    # Bounds may be truncated: a lower one is then a prefix, and an upper one was raised.
-    return any(lower <= path.encode() <= upper for path in replaced)
+def _remaining_data(
+    metadata: TableMetadata, data: list[_Entries], replacement: Replacement, sequence_number: int
+) -> DataIndex:
+    index = DataIndex(
+        (
+            live_file(entry)
+            for _, entries in data
+            for entry in entries
+            if entry.data_file.file_path not in replacement.removed
+        ),
+        global_specs=global_specs(metadata),
+    )
+    for added in replacement.added:
+        index.add_new(partition_key(added.spec_id, added.partition), sequence_number)
+    return index

@@ -6,6 +6,25 @@ engine knows neither catalogs nor snapshots: what it writes stays invisible unti
 
 from tableformat.engine.errors import UnreadableDataFile
 from tableformat.engine.kernel import discard, rewrite
-from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile, WrittenFile
+from tableformat.engine.task import (
+    DeleteFile,
+    RewriteResult,
+    RewriteTask,
+    RowOrder,
+    SortColumn,
+    SourceFile,
+    WrittenFile,
+)
 
-__all__ = ["RewriteResult", "RewriteTask", "SourceFile", "UnreadableDataFile", "WrittenFile", "discard", "rewrite"]
+__all__ = [
+    "DeleteFile",
+    "RewriteResult",
+    "RewriteTask",
+    "RowOrder",
+    "SortColumn",
+    "SourceFile",
+    "UnreadableDataFile",
+    "WrittenFile",
+    "discard",
+    "rewrite",
+]

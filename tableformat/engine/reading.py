@@ -31,7 +31,7 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file in file order, projected to the schema."""
     rows = 0
-    with _file_errors(source), io.new_input(source.path).open() as stream:
+    with file_errors(source.path), io.new_input(source.path).open() as stream:
         length = stream.seek(0, 2)
         if length != source.size_bytes:
             raise UnreadableDataFile(source.path, f"is {length} bytes, and its manifest says {source.size_bytes}")
@@ -60,10 +60,11 @@ def read_batches(
 
 
 @contextmanager
-def _file_errors(source: SourceFile) -> Iterator[None]:
+def file_errors(path: str) -> Iterator[None]:
+    """Says which file an error of reading was about."""
     try:
         yield
     except FileNotFoundError as error:
-        raise UnreadableDataFile(source.path, "does not exist") from error
+        raise UnreadableDataFile(path, "does not exist") from error
     except (ProjectionError, pa.ArrowException, OSError) as error:
-        raise UnreadableDataFile(source.path, str(error)) from error
+        raise UnreadableDataFile(path, str(error)) from error

@@ -21,6 +21,39 @@ class SourceFile:
     file_format: str
     size_bytes: int
     records: int
+    sequence_number: int
+
+
+@dataclass(frozen=True)
+class DeleteFile:
+    """A live delete file that may apply to files of the task."""
+
+    path: str
+    file_format: str
+    size_bytes: int
+    records: int
+    sequence_number: int
+    equality_ids: tuple[int, ...] = ()
+    referenced_data_file: str | None = None
+    content_range: tuple[int, int] | None = None
+    """Offset and length of a deletion vector in its Puffin file."""
+
+
+@dataclass(frozen=True)
+class SortColumn:
+    field_id: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """The order of the rows in new files: by the columns one after the other, or by all of them along a curve."""
+
+    columns: tuple[SortColumn, ...]
+    z_order: bool = False
+    sort_order_id: int | None = None
+    """The table's sort order that this is; new files say that they have it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +63,11 @@ class RewriteTask:
     task_id: str
     table: str
     sources: tuple[SourceFile, ...]
+    position_deletes: tuple[DeleteFile, ...]
+    equality_deletes: tuple[DeleteFile, ...]
     schema: Schema
+    read_schema: Schema
+    """The schema, and behind it columns that were dropped from it but that equality deletes still speak of."""
     spec: PartitionSpec
     partition: Record
     partition_path: str
@@ -39,6 +76,11 @@ class RewriteTask:
     table_location: str
     table_properties: Mapping[str, str]
     target_file_bytes: int
+    order: RowOrder | None
+    memory_bytes: int
+    """What a sort may hold before it goes on on local disk."""
+    verify_contents: bool
+    """Read the new files back and compare a checksum of their rows with that of the rows that were read."""
     io_properties: Mapping[str, str] = field(repr=False)
 
     @property
@@ -64,6 +106,7 @@ class WrittenFile:
     lower_bounds: Mapping[int, bytes]
     upper_bounds: Mapping[int, bytes]
     split_offsets: tuple[int, ...]
+    sort_order_id: int | None
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,7 @@ class RollingWriter:
                 lower_bounds=statistics.lower_bounds,
                 upper_bounds=statistics.upper_bounds,
                 split_offsets=statistics.split_offsets,
+                sort_order_id=self._task.order.sort_order_id if self._task.order else None,
             )
         )
 

@@ -1,14 +1,22 @@
 """What a table's snapshot consists of, and how healthy that is. Reads metadata and manifests, never data files."""
 
-from tableformat.inspection.files import LiveFile, SnapshotFiles, snapshot_files
+from tableformat.inspection.deletes import DataIndex, DeleteIndex, names_one_file
+from tableformat.inspection.files import LiveFile, SnapshotFiles, live_file, snapshot_files
 from tableformat.inspection.health import TableHealth, table_health
-from tableformat.inspection.partitions import partition_key, schema_of_spec
+from tableformat.inspection.manifests import read_entries
+from tableformat.inspection.partitions import global_specs, partition_key, schema_of_spec
 
 __all__ = [
+    "DataIndex",
+    "DeleteIndex",
     "LiveFile",
     "SnapshotFiles",
     "TableHealth",
+    "global_specs",
+    "live_file",
+    "names_one_file",
     "partition_key",
+    "read_entries",
     "schema_of_spec",
     "snapshot_files",
     "table_health",

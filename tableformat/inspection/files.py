@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry, ManifestFile
@@ -9,6 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
 
+from tableformat.inspection.manifests import content_range, path_bounds, read_entries
 from tableformat.inspection.partitions import partition_key
 
 
@@ -26,8 +28,12 @@ class LiveFile:
     sequence_number: int
     added_snapshot_id: int | None
     encrypted: bool
+    sort_order_id: int | None = None
+    equality_ids: tuple[int, ...] = ()
+    path_bounds: tuple[bytes, bytes] | None = None
+    content_range: tuple[int, int] | None = None
 
-    @property
+    @cached_property
     def partition_key(self) -> tuple[Hashable, ...]:
         """Equal for files of one partition of one spec, and only for those."""
         return partition_key(self.spec_id, self.partition)
@@ -45,7 +51,7 @@ def snapshot_files(io: FileIO, snapshot: Snapshot) -> SnapshotFiles:
     manifests = tuple(snapshot.manifests(io))
 
     def read(manifest: ManifestFile) -> list[LiveFile]:
-        return [_live_file(entry) for entry in manifest.fetch_manifest_entry(io)]
+        return [live_file(entry) for entry in read_entries(io, manifest)]
 
     files = [file for read_files in ExecutorFactory.get_or_create().map(read, manifests) for file in read_files]
     return SnapshotFiles(
@@ -55,8 +61,9 @@ def snapshot_files(io: FileIO, snapshot: Snapshot) -> SnapshotFiles:
     )
 
 
-def _live_file(entry: ManifestEntry) -> LiveFile:
+def live_file(entry: ManifestEntry) -> LiveFile:
     file = entry.data_file
+    is_position_delete = file.content == DataFileContent.POSITION_DELETES
     return LiveFile(
         path=file.file_path,
         content=file.content,
@@ -68,4 +75,8 @@ def _live_file(entry: ManifestEntry) -> LiveFile:
         sequence_number=entry.sequence_number or 0,
         added_snapshot_id=entry.snapshot_id,
         encrypted=file.key_metadata is not None,
+        sort_order_id=file.sort_order_id,
+        equality_ids=tuple(file.equality_ids or ()),
+        path_bounds=path_bounds(file) if is_position_delete else None,
+        content_range=content_range(file) if is_position_delete else None,
     )

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import UnknownTransform
+from pyiceberg.transforms import UnknownTransform, VoidTransform
 from pyiceberg.typedef import Record
 
 
@@ -36,3 +36,12 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema | None:
         if sources <= set(schema._lazy_id_to_field):
             return schema
     return None
+
+
+def global_specs(metadata: TableMetadata) -> frozenset[int]:
+    """The specs without partitions: equality deletes under one of them apply to the whole table."""
+    return frozenset(
+        spec_id
+        for spec_id, spec in metadata.specs().items()
+        if all(isinstance(field.transform, VoidTransform) for field in spec.fields)
+    )

@@ -1,6 +1,9 @@
 """Whether a table can be rewritten exactly. What is not known to be possible is refused, before anything is written."""
 
-from pyiceberg.manifest import FileFormat
+from collections.abc import Iterable
+
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import (
     BinaryType,
@@ -14,6 +17,7 @@ from pyiceberg.types import (
     ListType,
     LongType,
     MapType,
+    NestedField,
     StringType,
     StructType,
     TimestampNanoType,
@@ -24,6 +28,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from tableformat.engine.deletes import column_path
 from tableformat.inspection import LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 
@@ -59,12 +64,6 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
             f"format version {metadata.format_version} keeps row ids, which a rewrite would lose",
             "Compact it with an engine that keeps row lineage",
         )
-    if files.deletes:
-        raise UnsupportedTable(
-            name,
-            f"it has {len(files.deletes)} delete files, and rewriting without applying them would bring rows back",
-            "Compact it with an engine that applies deletes",
-        )
     for field in metadata.schema()._lazy_id_to_field.values():
         if not isinstance(field.field_type, _KNOWN_TYPES):
             raise UnsupportedTable(
@@ -83,9 +82,10 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
 
 
 def require_rewritable_file(table: Table, file: LiveFile) -> None:
-    """The same for one data file that a plan would take."""
+    """The same for one file that a plan would read."""
     name = ".".join(table.name())
-    if file.file_format != FileFormat.PARQUET:
+    is_vector = file.file_format == FileFormat.PUFFIN and file.content == DataFileContent.POSITION_DELETES
+    if file.file_format != FileFormat.PARQUET and not is_vector:
         raise UnsupportedTable(
             name, f"{file.path} is {file.file_format.value}, not Parquet", "Rewrite such files with their own engine"
         )
@@ -97,3 +97,38 @@ def require_rewritable_file(table: Table, file: LiveFile) -> None:
             f"the path {file.path} has a character that file access cuts paths at",
             "Rewrite such files with another engine",
         )
+
+
+def schema_with_keys(table: Table, field_ids: Iterable[int]) -> Schema:
+    """The current schema, and behind it dropped columns that equality deletes still compare rows by."""
+    metadata = table.metadata
+    fields = list(metadata.schema().fields)
+    newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+    for field_id in sorted(field_ids):
+        if _is_comparable(Schema(*fields), field_id):
+            continue
+        column = next((_column(schema, field_id) for schema in newest_first if _column(schema, field_id)), None)
+        if column is None:
+            raise UnsupportedTable(
+                ".".join(table.name()),
+                f"equality deletes compare rows by field {field_id}, which is not a plain column",
+                "Compact it with an engine that knows such deletes",
+            )
+        # Its name may be in use again; ids are what counts, and the column is not written.
+        fields.append(
+            NestedField(field_id, f"dropped_{field_id}", column.field_type, initial_default=column.initial_default)
+        )
+    return Schema(*fields)
+
+
+def _column(schema: Schema, field_id: int) -> NestedField | None:
+    found = next((field for field in schema.fields if field.field_id == field_id), None)
+    return found if found is not None and found.field_type.is_primitive else None
+
+
+def _is_comparable(schema: Schema, field_id: int) -> bool:
+    try:
+        column_path(schema, field_id)
+    except ValueError:
+        return False
+    return schema.find_type(field_id).is_primitive

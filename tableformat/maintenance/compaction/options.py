@@ -1,10 +1,32 @@
 """What a compaction aims for. Names and defaults follow Iceberg's own `rewrite_data_files`."""
 
+from enum import StrEnum
+
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MIB = 1024 * 1024
 _SMALL, _LARGE = 0.75, 1.8
 _FILES_PER_TASK = 4
+
+
+class Strategy(StrEnum):
+    """In which order the rows of new files are."""
+
+    BIN_PACK = "binpack"
+    """As they come: the cheapest."""
+    SORT = "sort"
+    """By columns, or by the table's own sort order if none are named."""
+    Z_ORDER = "zorder"
+    """Near each other when they are near in all the columns."""
+
+
+class OrderColumn(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    descending: bool = False
+    nulls_first: bool | None = None
+    """By default nulls come first in ascending and last in descending order."""
 
 
 class CompactionOptions(BaseModel):
@@ -17,7 +39,21 @@ class CompactionOptions(BaseModel):
     """Larger files are candidates; by default 180 % of the target."""
     min_input_files: int = Field(default=5, ge=1)
     """A group of fewer files is left alone, unless it fills a whole file of the target size."""
+    delete_ratio_percent: int = Field(default=30, ge=1, le=100)
+    """A file is a candidate, alone as well, if about this share of its rows is deleted."""
     max_bytes_per_run: int | None = Field(default=None, ge=1)
+    strategy: Strategy = Strategy.BIN_PACK
+    order: tuple[OrderColumn, ...] = ()
+    cool_down_seconds: int = Field(default=0, ge=0)
+    """Partitions that were written to this recently are left to their writers."""
+    filter: str | None = None
+    """Only partitions that can hold rows for which this holds, such as `day >= '2026-01-01'`."""
+    commit_every_tasks: int | None = Field(default=None, ge=1)
+    """Partial progress: commit whenever so many tasks are done, instead of everything at the end."""
+    verify_contents: bool = False
+    """Compare a checksum of all rows before and after, by reading the new files back before they are committed."""
+    task_memory_bytes: int = Field(default=1024 * MIB, ge=MIB)
+    """What a sort may hold in memory before it goes on on local disk."""
     max_bytes_per_task: int | None = Field(default=None, ge=1)
     """Groups are divided into tasks of about this size; by default four times the target."""
 
@@ -25,6 +61,10 @@ class CompactionOptions(BaseModel):
     def _sizes_are_in_order(self) -> "CompactionOptions":
         if not self.small_below < self.target_file_bytes < self.large_above:
             raise ValueError("min_file_bytes < target_file_bytes < max_file_bytes must hold")
+        if self.strategy == Strategy.Z_ORDER and not 2 <= len(self.order) <= 8:
+            raise ValueError("order must name two to eight columns to cluster by with strategy zorder")
+        if self.strategy == Strategy.BIN_PACK and self.order:
+            raise ValueError("order has no meaning with strategy binpack; use sort or zorder")
         return self
 
     @property

@@ -10,14 +10,26 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
-from tableformat.engine import RewriteTask, SourceFile
+from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
 from tableformat.engine.sizing import files_for
-from tableformat.inspection import LiveFile, schema_of_spec, snapshot_files
-from tableformat.maintenance.compaction.eligibility import require_rewritable, require_rewritable_file
-from tableformat.maintenance.compaction.options import CompactionOptions
+from tableformat.inspection import (
+    LiveFile,
+    names_one_file,
+    schema_of_spec,
+    snapshot_files,
+)
+from tableformat.maintenance.compaction.candidates import Candidate, find_candidates
+from tableformat.maintenance.compaction.eligibility import (
+    require_rewritable,
+    require_rewritable_file,
+    schema_with_keys,
+)
+from tableformat.maintenance.compaction.options import CompactionOptions, Strategy
+from tableformat.maintenance.compaction.ordering import row_order
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,13 @@ class CompactionPlan:
     @property
     def is_empty(self) -> bool:
         return not self.tasks
+
+    @property
+    def starting_snapshot_id(self) -> int:
+        """What a commit of this plan starts from; an empty plan has nothing to commit."""
+        if self.snapshot_id is None:
+            raise ValueError(f"the plan for {self.table} has no snapshot")
+        return self.snapshot_id
 
     @property
     def source_files(self) -> int:
@@ -58,76 +77,89 @@ class CompactionPlan:
 
 @dataclass(frozen=True)
 class _Group:
-    files: tuple[LiveFile, ...]
+    candidates: tuple[Candidate, ...]
     expected_files: int
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
+        return sum(candidate.file.size_bytes for candidate in self.candidates)
 
     @property
     def files_saved(self) -> int:
-        return len(self.files) - self.expected_files
+        return len(self.candidates) - self.expected_files
+
+    @property
+    def deletes(self) -> list[LiveFile]:
+        """Each delete file once, in a certain order."""
+        found = {(file.path, file.content_range): file for candidate in self.candidates for file in candidate.deletes}
+        return sorted(found.values(), key=lambda file: (file.sequence_number, file.path, file.content_range or (0, 0)))
 
 
-def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) -> CompactionPlan:  # noqa: ARG001
+def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) -> CompactionPlan:
     """The plan for the table's current snapshot. Raises `UnsupportedTable` where a rewrite could not be exact."""
     name, snapshot = ".".join(table.name()), table.current_snapshot()
     if snapshot is None:
         return CompactionPlan(name, None)
     files = snapshot_files(table.io, snapshot)
     require_rewritable(table, files)
-    groups = _within(options.max_bytes_per_run, sorted(_groups(files.data, options), key=_benefit))
+    order = row_order(table, options)
+    candidates = find_candidates(table, files, options, order, now=now)
+    groups = _within(options.max_bytes_per_run, sorted(_groups(candidates, options), key=_benefit))
     for group in groups:
-        for file in group.files:
+        for file in (*(candidate.file for candidate in group.candidates), *group.deletes):
             require_rewritable_file(table, file)
     return CompactionPlan(
         name,
         snapshot.snapshot_id,
-        tasks=tuple(_task(table, group, number, options) for number, group in enumerate(groups)),
+        tasks=tuple(_task(table, group, number, options, order) for number, group in enumerate(groups)),
         expected_files=sum(group.expected_files for group in groups),
     )
 
 
-def _groups(files: Iterable[LiveFile], options: CompactionOptions) -> list[_Group]:
-    partitions: dict[tuple[Hashable, ...], list[LiveFile]] = defaultdict(list)
-    for file in files:
-        if not options.small_below <= file.size_bytes <= options.large_above:
-            partitions[file.partition_key].append(file)
+def _groups(files: Iterable[Candidate], options: CompactionOptions) -> list[_Group]:
+    partitions: dict[tuple[Hashable, ...], list[Candidate]] = defaultdict(list)
+    for candidate in files:
+        partitions[candidate.file.partition_key].append(candidate)
     groups = []
     for candidates in partitions.values():
         # Files that were written one after the other stay neighbours: their columns compress well together.
-        candidates.sort(key=lambda file: (file.sequence_number, file.path))
+        candidates.sort(key=lambda candidate: (candidate.file.sequence_number, candidate.file.path))
         groups += [group for group in _bins(candidates, options) if _worthwhile(group, options)]
     return groups
 
 
-def _bins(files: Sequence[LiveFile], options: CompactionOptions) -> list[_Group]:
+def _bins(candidates: Sequence[Candidate], options: CompactionOptions) -> list[_Group]:
     """Divide a partition's candidates into tasks of equal weight, so that no small remainder is left at the end."""
-    total = sum(file.size_bytes for file in files)
-    count = max(1, -(-total // options.task_bytes))
-    bins: list[list[LiveFile]] = [[] for _ in range(count)]
+    total = sum(candidate.file.size_bytes for candidate in candidates)
+    # Rows that are to be in order have to come together; bin-packing is the same work in many small tasks.
+    count = max(1, -(-total // options.task_bytes)) if options.strategy == Strategy.BIN_PACK else 1
+    bins: list[list[Candidate]] = [[] for _ in range(count)]
     seen = 0
-    for file in files:
-        bins[min(count - 1, seen * count // max(total, 1))].append(file)
-        seen += file.size_bytes
+    for candidate in candidates:
+        bins[min(count - 1, seen * count // max(total, 1))].append(candidate)
+        seen += candidate.file.size_bytes
     return [
-        _Group(tuple(files), files_for(sum(file.size_bytes for file in files), options.target_file_bytes))
-        for files in bins
-        if files
+        _Group(
+            tuple(members),
+            files_for(sum(candidate.live_bytes for candidate in members), options.target_file_bytes),
+        )
+        for members in bins
+        if members
     ]
 
 
 def _worthwhile(group: _Group, options: CompactionOptions) -> bool:
-    if any(file.size_bytes > options.large_above for file in group.files):
-        return group.expected_files != len(group.files)
-    enough = len(group.files) >= options.min_input_files or group.size_bytes >= options.target_file_bytes
+    if any(candidate.must for candidate in group.candidates):
+        return True
+    if any(candidate.file.size_bytes > options.large_above for candidate in group.candidates):
+        return group.expected_files != len(group.candidates)
+    enough = len(group.candidates) >= options.min_input_files or group.size_bytes >= options.target_file_bytes
     return group.files_saved > 0 and enough
 
 
-def _benefit(group: _Group) -> tuple[int, int, str]:
-    """Most files saved first, then the least to rewrite for it; the path makes the order certain."""
-    return -group.files_saved, group.size_bytes, group.files[0].path
+def _benefit(group: _Group) -> tuple[float, int, str]:
+    """Most files and deletes saved first, then the least to rewrite; the path makes the order certain."""
+    return -(group.files_saved + len(group.deletes)), group.size_bytes, group.candidates[0].file.path
 
 
 def _within(max_bytes: int | None, groups: list[_Group]) -> list[_Group]:
@@ -143,20 +175,26 @@ def _within(max_bytes: int | None, groups: list[_Group]) -> list[_Group]:
     return taken
 
 
-def _task(table: Table, group: _Group, number: int, options: CompactionOptions) -> RewriteTask:
-    first, metadata = group.files[0], table.metadata
+def _task(table: Table, group: _Group, number: int, options: CompactionOptions, order: RowOrder | None) -> RewriteTask:
+    first, metadata = group.candidates[0].file, table.metadata
     spec, partition = metadata.specs()[first.spec_id], first.partition
     partition_schema = schema_of_spec(metadata, first.spec_id)
     partition_path = ""
     if partition_schema is not None and spec.fields:
         partition_path = spec.partition_to_path(partition, partition_schema)
+    equality = [file for file in group.deletes if file.content == DataFileContent.EQUALITY_DELETES]
+    positions = [file for file in group.deletes if file.content == DataFileContent.POSITION_DELETES]
     return RewriteTask(
         task_id=f"{number:05d}",
         table=".".join(table.name()),
         sources=tuple(
-            SourceFile(file.path, file.file_format.value, file.size_bytes, file.records) for file in group.files
+            SourceFile(file.path, file.file_format.value, file.size_bytes, file.records, file.sequence_number)
+            for file in (candidate.file for candidate in group.candidates)
         ),
+        position_deletes=tuple(_delete_file(file) for file in positions),
+        equality_deletes=tuple(_delete_file(file) for file in equality),
         schema=metadata.schema(),
+        read_schema=schema_with_keys(table, {field_id for file in equality for field_id in file.equality_ids}),
         spec=spec,
         partition=partition,
         partition_path=partition_path,
@@ -168,5 +206,21 @@ def _task(table: Table, group: _Group, number: int, options: CompactionOptions) 
         table_location=metadata.location,
         table_properties=dict(metadata.properties),
         target_file_bytes=options.target_file_bytes,
+        order=order,
+        memory_bytes=options.task_memory_bytes,
+        verify_contents=options.verify_contents,
         io_properties=dict(table.io.properties),
+    )
+
+
+def _delete_file(file: LiveFile) -> DeleteFile:
+    return DeleteFile(
+        path=file.path,
+        file_format=file.file_format.value,
+        size_bytes=file.size_bytes,
+        records=file.records,
+        sequence_number=file.sequence_number,
+        equality_ids=file.equality_ids,
+        referenced_data_file=file.path_bounds[0].decode() if file.path_bounds and names_one_file(file) else None,
+        content_range=file.content_range,
     )

@@ -5,7 +5,7 @@ written is invisible. Files are removed here only when no commit can refer to th
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,14 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
 
-from tableformat.commits import AddedFile, CommitConflict, Replacement, commit_replacement, snapshots_of_run
+from tableformat.commits import (
+    AddedFile,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    Replacement,
+    commit_replacement,
+    snapshots_of_run,
+)
 from tableformat.engine import RewriteResult, discard
 from tableformat.errors import PermanentError, TransientError
 from tableformat.maintenance.compaction.options import CompactionOptions
@@ -49,7 +56,11 @@ class CompactionResult(BaseModel):
     bytes_rewritten: int = 0
     bytes_added: int = 0
     rows: int = 0
+    rows_deleted: int = 0
+    """Rows that deletes had marked and that are not in the new files."""
+    delete_files_removed: int = 0
     snapshot_id: int | None = None
+    commits: int = 0
     tasks: int = 0
     replans: int = 0
 
@@ -74,102 +85,124 @@ def compact(
     """
     for replans in range(_MAX_REPLANS + 1):
         table = catalog.load_table(identifier)
-        if earlier := snapshots_of_run(table.metadata, run_id):
-            return _recognised(earlier[-1])
+        earlier = snapshots_of_run(table.metadata, run_id)
+        if earlier and options.commit_every_tasks is None:
+            return _done(earlier, replans)
         plan = plan_compaction(table, options, now=now)
         logger.info("%s", plan, extra={"table": plan.table, "run": run_id, "snapshot": plan.snapshot_id})
-        if plan.is_empty or plan.snapshot_id is None:
-            return CompactionResult(replans=replans)
-        results = _rewrite(plan, executor, progress)
-        try:
-            snapshot = commit_replacement(catalog, identifier, _replacement(table, plan, results, run_id))
-        except CommitConflict as conflict:
-            logger.info("planning again: %s", conflict, extra={"table": plan.table, "run": run_id})
-            _discard(plan, results)
-            continue
-        except PermanentError:
-            _discard(plan, results)
-            raise
-        return _result(plan, results, snapshot, replans)
+        if plan.is_empty:
+            return _done(earlier, replans)
+        run = _Run(catalog, identifier, table, plan, run_id, options.commit_every_tasks)
+        run.carry_out(executor, progress)
+        if run.is_complete:
+            return _done([*earlier, *run.snapshots], replans, tasks=len(plan.tasks))
     raise CompactionFailed(
         f"table {'.'.join(identifier)} changed under the run {_MAX_REPLANS + 1} times; it will be tried again. A "
-        "smaller max_bytes_per_run makes a run shorter"
+        "smaller max_bytes_per_run makes a run shorter, and commit_every_tasks keeps what is done"
     )
 
 
-def _rewrite(
-    plan: CompactionPlan, executor: Executor, progress: Callable[[Progress], None]
-) -> dict[str, RewriteResult]:
-    """The result of every task. If one fails, what the others wrote is removed and its error goes on."""
-    results: dict[str, RewriteResult] = {}
-    tasks = {task.task_id: task for task in plan.tasks}
-    files = size = 0
-    progress(Progress(0, len(tasks), 0, plan.source_files, 0, plan.source_bytes))
-    try:
-        for result in executor.run(plan.tasks):
-            results[result.task_id] = result
-            task = tasks[result.task_id]
-            files, size = files + len(task.sources), size + task.source_bytes
-            progress(Progress(len(results), len(tasks), files, plan.source_files, size, plan.source_bytes))
-        if missing := tasks.keys() - results.keys():
-            raise CompactionFailed(f"table {plan.table}: the executor gave no result for tasks {sorted(missing)}")
-    except Exception:
-        _discard(plan, results)
-        raise
-    return results
+class _Run:
+    """One plan being carried out: results are gathered, committed together, and removed if they cannot be."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        table: Table,
+        plan: CompactionPlan,
+        run_id: str,
+        commit_every: int | None,
+    ) -> None:
+        self.snapshots: list[Snapshot] = []
+        self.is_complete = True
+        self._catalog = catalog
+        self._identifier = identifier
+        self._table = table
+        self._plan = plan
+        self._run_id = run_id
+        self._commit_every = commit_every
+        self._tasks = {task.task_id: task for task in plan.tasks}
+        self._pending: dict[str, RewriteResult] = {}
+
+    def carry_out(self, executor: Executor, progress: Callable[[Progress], None]) -> None:
+        """Run every task and commit. If a task fails, what is not committed is removed and the error goes on."""
+        plan, done = self._plan, set[str]()
+        files = size = 0
+        progress(Progress(0, len(plan.tasks), 0, plan.source_files, 0, plan.source_bytes))
+        try:
+            for result in executor.run(plan.tasks):
+                self._pending[result.task_id] = result
+                done.add(result.task_id)
+                task = self._tasks[result.task_id]
+                files, size = files + len(task.sources), size + task.source_bytes
+                progress(Progress(len(done), len(plan.tasks), files, plan.source_files, size, plan.source_bytes))
+                if self._commit_every is not None and len(self._pending) >= self._commit_every:
+                    self._commit()
+            if missing := self._tasks.keys() - done:
+                raise CompactionFailed(f"table {plan.table}: the executor gave no result for tasks {sorted(missing)}")
+        except CommitOutcomeUnknown:
+            raise  # nothing may be removed
+        except Exception:
+            if self._commit_every is not None:
+                self._commit()
+            self._discard()
+            raise
+        self._commit()
+
+    def _commit(self) -> None:
+        if not self._pending:
+            return
+        tasks = [self._tasks[task_id] for task_id in self._pending]
+        replacement = Replacement(
+            table_uuid=self._table.metadata.table_uuid,
+            format_version=self._table.metadata.format_version,
+            starting_snapshot_id=self._plan.starting_snapshot_id,
+            removed={source.path: source.records for task in tasks for source in task.sources},
+            added=tuple(
+                AddedFile(task.spec.spec_id, task.partition, file)
+                for task in tasks
+                for file in self._pending[task.task_id].files
+            ),
+            rows_deleted=sum(result.rows_deleted for result in self._pending.values()),
+            run_id=self._run_id,
+        )
+        try:
+            self.snapshots.append(commit_replacement(self._catalog, self._identifier, replacement))
+        except CommitConflict as conflict:
+            logger.info("planning again: %s", conflict, extra={"table": self._plan.table, "run": self._run_id})
+            self.is_complete = False
+            self._discard()
+        except PermanentError:
+            self._discard()
+            raise
+        self._pending = {}
+
+    def _discard(self) -> None:
+        for task_id, result in self._pending.items():
+            discard(self._tasks[task_id], result)
+        self._pending = {}
 
 
-def _replacement(table: Table, plan: CompactionPlan, results: dict[str, RewriteResult], run_id: str) -> Replacement:
-    if plan.snapshot_id is None:
-        raise ValueError("an empty plan replaces nothing")
-    return Replacement(
-        table_uuid=table.metadata.table_uuid,
-        format_version=table.metadata.format_version,
-        starting_snapshot_id=plan.snapshot_id,
-        removed={source.path: source.records for task in plan.tasks for source in task.sources},
-        added=tuple(
-            AddedFile(task.spec.spec_id, task.partition, file)
-            for task in plan.tasks
-            for file in results[task.task_id].files
-        ),
-        rows_deleted=sum(result.rows_deleted for result in results.values()),
-        run_id=run_id,
-    )
+def _done(snapshots: Sequence[Snapshot], replans: int, *, tasks: int = 0) -> CompactionResult:
+    """What the run's commits did, as their summaries tell it: they are all that counts after an interruption too."""
 
+    def total(key: str) -> int:
+        return sum(
+            int(snapshot.summary.additional_properties.get(key, "0")) for snapshot in snapshots if snapshot.summary
+        )
 
-def _discard(plan: CompactionPlan, results: dict[str, RewriteResult]) -> None:
-    for task in plan.tasks:
-        if task.task_id in results:
-            discard(task, results[task.task_id])
-
-
-def _result(
-    plan: CompactionPlan, results: dict[str, RewriteResult], snapshot: Snapshot, replans: int
-) -> CompactionResult:
+    rows = total("added-records")
     return CompactionResult(
-        files_rewritten=plan.source_files,
-        files_added=sum(len(result.files) for result in results.values()),
-        bytes_rewritten=plan.source_bytes,
-        bytes_added=sum(result.bytes_written for result in results.values()),
-        rows=sum(result.rows_written for result in results.values()),
-        snapshot_id=snapshot.snapshot_id,
-        tasks=len(plan.tasks),
+        files_rewritten=total("deleted-data-files"),
+        files_added=total("added-data-files"),
+        bytes_rewritten=total("removed-files-size"),
+        bytes_added=total("added-files-size"),
+        rows=rows,
+        rows_deleted=total("deleted-records") - rows,
+        delete_files_removed=total("removed-delete-files"),
+        snapshot_id=snapshots[-1].snapshot_id if snapshots else None,
+        commits=len(snapshots),
+        tasks=tasks,
         replans=replans,
-    )
-
-
-def _recognised(snapshot: Snapshot) -> CompactionResult:
-    """The result of a commit that this run made before it was interrupted, as the snapshot's summary tells it."""
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
-
-    def number(key: str) -> int:
-        return int(summary.get(key, "0"))
-
-    return CompactionResult(
-        files_rewritten=number("deleted-data-files"),
-        files_added=number("added-data-files"),
-        bytes_rewritten=number("removed-files-size"),
-        bytes_added=number("added-files-size"),
-        rows=number("added-records"),
-        snapshot_id=snapshot.snapshot_id,
     )

@@ -63,7 +63,7 @@ def delete_equal(table: Table, columns: Sequence[str], rows: Sequence[Mapping[st
     content = pa.Table.from_pylist([dict(row) for row in rows], schema=schema_to_pyarrow(schema))
     partition = kwargs.pop("partition", None) or Record()
     assert isinstance(partition, Record)
-    return _commit(table, content, DataFileContent.EQUALITY_DELETES, partition, {"equality_ids": ids, **kwargs})
+    return _commit(table, content, DataFileContent.EQUALITY_DELETES, partition, {"equality_ids": ids} | kwargs)
 
 
 def _commit(

@@ -10,7 +10,7 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
 from tableformat.commits import CommitOutcomeUnknown
-from tableformat.maintenance import Executor, InProcessExecutor, UnsupportedTable
+from tableformat.maintenance import Executor, InProcessExecutor
 from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.compaction.run import CompactionFailed
 from tests.integration.compaction.deletes import delete_equal, delete_positions
@@ -24,6 +24,7 @@ from tests.integration.compaction.tables import (
     create,
     data_files,
     plain_rows,
+    put_file,
     scanned_rows,
     sql_catalog,
 )
@@ -109,13 +110,26 @@ def test_rows_rewritten_during_the_rewrite_stay_as_the_other_writer_left_them(
     assert ids(table) == [*(i for i in range(60) if i != 3), 500]
 
 
-def test_position_deletes_that_arrive_meanwhile_are_never_overwritten(catalog: SqlCatalog, table: Table) -> None:
-    victim = data_files(table)[0].file_path
+def test_position_deletes_that_arrive_meanwhile_make_the_run_plan_again(catalog: SqlCatalog, table: Table) -> None:
+    victim = data_files(table)[-1].file_path
 
-    with pytest.raises(UnsupportedTable):  # planned again, and now with a delete file
-        run(catalog, Meanwhile(lambda: delete_positions(catalog.load_table(IDENTIFIER), {victim: [0, 1]})))
+    result = run(catalog, Meanwhile(lambda: delete_positions(catalog.load_table(IDENTIFIER), {victim: [0, 1]})))
 
+    assert (result.replans, result.rows) == (1, 58)
     assert len(ids(table)) == 58
+    assert [file.content for file in data_files(table)] == [DataFileContent.DATA]
+
+
+def test_position_deletes_for_files_that_stay_are_no_conflict(catalog: SqlCatalog, table: Table) -> None:
+    def append_and_delete() -> None:
+        table = catalog.load_table(IDENTIFIER)
+        path = put_file(table, plain_rows(100, 10))
+        delete_positions(table, {path: [3]})
+
+    result = run(catalog, Meanwhile(append_and_delete))
+
+    assert result.replans == 0
+    assert ids(table) == [*range(60), 100, 101, 102, *range(104, 110)]
 
 
 def test_equality_deletes_that_arrive_meanwhile_apply_to_the_new_files(catalog: SqlCatalog, table: Table) -> None:

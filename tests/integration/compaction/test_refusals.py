@@ -15,7 +15,6 @@ from pyiceberg.typedef import Record
 from tableformat.engine import UnreadableDataFile
 from tableformat.maintenance import UnsupportedTable
 from tableformat.maintenance.compaction import plan_compaction
-from tests.integration.compaction.deletes import delete_positions
 from tests.integration.compaction.tables import (
     IDENTIFIER,
     NOW,
@@ -80,17 +79,6 @@ def test_a_table_with_row_lineage_is_refused(catalog: SqlCatalog) -> None:
 
     with pytest.raises(UnsupportedTable, match="format version 3"):
         compacted(catalog)
-
-
-def test_a_table_with_delete_files_is_refused(catalog: SqlCatalog) -> None:
-    table = create(catalog)
-    append_many(table, 5)
-    delete_positions(table, {data_files(table)[0].file_path: [0]})
-
-    with pytest.raises(UnsupportedTable, match="1 delete files"):
-        compacted(catalog)
-
-    assert len(table.refresh().metadata.snapshots) == 6
 
 
 def truncate(path: Path) -> None:

@@ -1,0 +1,246 @@
+"""Applies row-level deletes to the rows of a data file, exactly as a reader of the table would.
+
+Position deletes and deletion vectors name rows by their place in one file. Equality deletes name rows by values: null
+equals null, NaN equals NaN, 0.0 and -0.0 differ, and a row goes only if the delete is younger than the row's file.
+Everything is done on whole columns; what is held in memory is the deletes of one task.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.table.deletion_vector import DeletionVector, _extract_vector_payload
+from pyiceberg.types import NestedField, StructType
+
+from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.reading import file_errors, read_batches
+from tableformat.engine.task import DeleteFile, RewriteTask, SourceFile
+
+Positions = np.ndarray[Any, np.dtype[np.int64]]
+_NO_POSITIONS: Positions = np.empty(0, dtype=np.int64)
+
+
+class TaskDeletes:
+    """The deletes of one task, read once."""
+
+    def __init__(self, io: FileIO, task: RewriteTask) -> None:
+        self._positions = _read_positions(io, task)
+        self._equality = _read_equality(io, task)
+
+    def of(self, source: SourceFile) -> "FileDeletes":
+        found = [positions for number, positions in self._positions[source.path] if number >= source.sequence_number]
+        positions = np.unique(np.concatenate(found)) if found else _NO_POSITIONS
+        if len(positions) and (positions[0] < 0 or positions[-1] >= source.records):
+            reason = f"a delete names row {positions[-1]}, and the file has {source.records} rows"
+            raise UnreadableDataFile(source.path, reason)
+        equality = [keys for keys in self._equality if keys.youngest > source.sequence_number]
+        return FileDeletes(positions, equality, source.sequence_number)
+
+
+@dataclass
+class FileDeletes:
+    """The deletes of one file, applied to its batches in file order."""
+
+    positions: Positions
+    equality: "list[EqualityKeys]"
+    sequence_number: int
+    rows_deleted: int = 0
+    _row: int = 0
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        start, self._row = self._row, self._row + batch.num_rows
+        keep: pa.Array | None = None
+        first, last = np.searchsorted(self.positions, [start, self._row])
+        if last > first:
+            mask = np.ones(batch.num_rows, dtype=bool)
+            mask[self.positions[first:last] - start] = False
+            keep = pa.array(mask)
+        for keys in self.equality:
+            survivors = pc.invert(keys.matches(batch, self.sequence_number))
+            keep = survivors if keep is None else pc.and_(keep, survivors)
+        if keep is None:
+            return batch
+        kept = batch.filter(keep)
+        self.rows_deleted += batch.num_rows - kept.num_rows
+        return kept
+
+
+class EqualityKeys:
+    """The deleted keys of one set of columns, each with the youngest delete that names it."""
+
+    def __init__(self, schema: Schema, field_ids: Sequence[int]) -> None:
+        self._paths = [column_path(schema, field_id) for field_id in field_ids]
+        self._value_sets: list[pa.Array] = []
+        self._pair_sets: list[pa.Array] = []
+        self._youngest_by_code: Positions = _NO_POSITIONS
+        self.youngest = -1
+
+    def load(self, deletes: list[tuple[int, list[pa.Array]]]) -> None:
+        """Take the key columns of every delete file, with its sequence number."""
+        numbers = np.concatenate([np.full(len(columns[0]), number, np.int64) for number, columns in deletes])
+        self.youngest = int(numbers.max(initial=-1))
+        columns = [pa.chunked_array([c[i] for _, c in deletes]).combine_chunks() for i in range(len(self._paths))]
+        codes: pa.Array | None = None
+        for column in columns:
+            values = pc.unique(column)
+            self._value_sets.append(values)
+            index = pc.index_in(column, value_set=values).cast(pa.int64())
+            if codes is None:
+                codes = index
+            else:
+                # Pairs are numbered again at each step, so that many columns cannot overflow the number.
+                pairs = _pair(codes, index, len(values))
+                self._pair_sets.append(pc.unique(pairs))
+                codes = pc.index_in(pairs, value_set=self._pair_sets[-1]).cast(pa.int64())
+        if codes is None:
+            raise ValueError("an equality delete without columns")
+        places = codes.to_numpy(zero_copy_only=False)
+        self._youngest_by_code = np.full(int(places.max(initial=-1)) + 1, -1, np.int64)
+        np.maximum.at(self._youngest_by_code, places, numbers)
+
+    def matches(self, batch: pa.RecordBatch, sequence_number: int) -> pa.Array:
+        """Which rows are deleted, if their file has this sequence number."""
+        codes: pa.Array | None = None
+        for number, (path, values) in enumerate(zip(self._paths, self._value_sets, strict=True)):
+            index = pc.index_in(key_column(batch, path), value_set=values).cast(pa.int64())
+            if codes is None:
+                codes = index
+            else:
+                pairs = _pair(codes, index, len(values))
+                codes = pc.index_in(pairs, value_set=self._pair_sets[number - 1], skip_nulls=True).cast(pa.int64())
+        if codes is None:
+            raise ValueError("an equality delete without columns")
+        found = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
+        youngest = np.append(self._youngest_by_code, -1)[found]
+        return pa.array((found >= 0) & (youngest > sequence_number))
+
+
+def _pair(left: pa.Array, right: pa.Array, size: int) -> pa.Array:
+    return pc.add(pc.multiply(left, size), right)
+
+
+def column_path(schema: Schema, field_id: int) -> tuple[int, ...]:
+    """The positions that lead to a field through structs. Fields below lists and maps have none."""
+
+    def search(fields: tuple[NestedField, ...]) -> tuple[int, ...] | None:
+        for position, field in enumerate(fields):
+            if field.field_id == field_id:
+                return (position,)
+            if isinstance(field.field_type, StructType):
+                below = search(field.field_type.fields)
+                if below is not None:
+                    return (position, *below)
+        return None
+
+    path = search(schema.fields)
+    if path is None:
+        raise ValueError(f"field {field_id} is no column that rows can be compared by")
+    return path
+
+
+def key_column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
+    """A column in a form in which equality is Iceberg's equality."""
+    column = batch.column(path[0])
+    for position in path[1:]:
+        column = pc.struct_field(column, position)
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if pa.types.is_floating(column.type):
+        # As bits: 0.0 and -0.0 are two values then, and all NaN are made one.
+        column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
+        column = column.view(pa.int32() if pa.types.is_float32(column.type) else pa.int64())
+    return column
+
+
+def _read_positions(io: FileIO, task: RewriteTask) -> dict[str, list[tuple[int, Positions]]]:
+    """By data file: the deleted positions, each with the sequence number of its delete file."""
+    found: dict[str, list[tuple[int, Positions]]] = defaultdict(list)
+    wanted = pa.array([source.path for source in task.sources], pa.large_string())
+    for deletes in task.position_deletes:
+        if deletes.content_range is not None:
+            path, positions = _read_vector(io, deletes)
+            found[path].append((deletes.sequence_number, positions))
+            continue
+        for batch in _position_batches(io, deletes):
+            paths = batch.column("file_path").cast(pa.large_string())
+            for path in pc.unique(paths.filter(pc.is_in(paths, value_set=wanted))).to_pylist():
+                rows = batch.column("pos").filter(pc.equal(paths, path))
+                found[path].append((deletes.sequence_number, rows.cast(pa.int64()).to_numpy(zero_copy_only=False)))
+    return found
+
+
+def _position_batches(io: FileIO, deletes: DeleteFile) -> Iterator[pa.RecordBatch]:
+    with file_errors(deletes.path), io.new_input(deletes.path).open() as stream, pq.ParquetFile(stream) as parquet:
+        if parquet.metadata.num_rows != deletes.records:
+            reason = f"has {parquet.metadata.num_rows} deletes, and its manifest says {deletes.records}"
+            raise UnreadableDataFile(deletes.path, reason)
+        if missing := {"file_path", "pos"} - set(parquet.schema_arrow.names):
+            raise UnreadableDataFile(deletes.path, f"is no position delete file: it lacks {sorted(missing)}")
+        yield from parquet.iter_batches(columns=["file_path", "pos"])
+
+
+def _read_vector(io: FileIO, deletes: DeleteFile) -> tuple[str, Positions]:
+    if deletes.content_range is None or deletes.referenced_data_file is None:
+        raise UnreadableDataFile(deletes.path, "a deletion vector without its place or its data file")
+    offset, length = deletes.content_range
+    with file_errors(deletes.path), io.new_input(deletes.path).open() as stream:
+        stream.seek(offset)
+        blob = stream.read(length)
+        if len(blob) != length:
+            raise UnreadableDataFile(deletes.path, f"ends before its deletion vector at {offset} does")
+        try:
+            bitmaps = DeletionVector._deserialize_bitmap(_extract_vector_payload(bytes(blob)))
+        except ValueError as error:
+            raise UnreadableDataFile(deletes.path, f"the deletion vector at {offset}: {error}") from error
+    parts = [np.fromiter(bitmap, np.int64, len(bitmap)) + (key << 32) for key, bitmap in enumerate(bitmaps)]
+    positions: Positions = np.concatenate(parts) if parts else _NO_POSITIONS
+    if len(positions) != deletes.records:
+        reason = f"the deletion vector at {offset} has {len(positions)} rows, and its manifest says {deletes.records}"
+        raise UnreadableDataFile(deletes.path, reason)
+    return deletes.referenced_data_file, positions
+
+
+def _read_equality(io: FileIO, task: RewriteTask) -> list[EqualityKeys]:
+    by_columns: dict[tuple[int, ...], list[tuple[int, list[pa.Array]]]] = defaultdict(list)
+    for deletes in task.equality_deletes:
+        field_ids = tuple(sorted(deletes.equality_ids))
+        schema = _key_schema(task.read_schema, field_ids)
+        paths = [column_path(schema, field_id) for field_id in field_ids]
+        file = SourceFile(
+            deletes.path, deletes.file_format, deletes.size_bytes, deletes.records, deletes.sequence_number
+        )
+        for batch in read_batches(io, file, schema, name_mapping=None, identity_values={}):
+            by_columns[field_ids].append((deletes.sequence_number, [key_column(batch, path) for path in paths]))
+    loaded = []
+    for field_ids, columns in by_columns.items():
+        keys = EqualityKeys(task.read_schema, field_ids)
+        keys.load(columns)
+        loaded.append(keys)
+    return loaded
+
+
+def _key_schema(schema: Schema, field_ids: Sequence[int]) -> Schema:
+    """The columns with the keys, and nothing required: a delete file has no more than its key columns."""
+    columns = {column_path(schema, field_id)[0] for field_id in field_ids}
+
+    def relax(fields: tuple[NestedField, ...]) -> list[NestedField]:
+        return [
+            NestedField(
+                field.field_id,
+                field.name,
+                StructType(*relax(field.field_type.fields))
+                if isinstance(field.field_type, StructType)
+                else field.field_type,
+                required=False,
+            )
+            for field in fields
+        ]
+
+    return Schema(*relax(tuple(schema.fields[column] for column in sorted(columns))))

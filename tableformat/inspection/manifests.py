@@ -1,0 +1,55 @@
+"""Reads manifests with every field of the newest format version.
+
+PyIceberg reads them in the shape of version 2, without the file that a delete names, the place of a deletion vector
+or first row ids; these are needed to know which deletes apply to which file, and to write an entry back complete.
+"""
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    _inherit_from_manifest,
+)
+
+_FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 16, 17, 18, 19
+_PATH_FIELD_ID = 2147483546
+
+
+def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The live entries of a manifest, with what they inherit from it."""
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[3],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        return [
+            _inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED
+        ]
+
+
+def first_row_id(file: DataFile) -> int | None:
+    value: int | None = file[_FIRST_ROW_ID]
+    return value
+
+
+def content_range(file: DataFile) -> tuple[int, int] | None:
+    """Where a deletion vector is in its Puffin file: offset and length."""
+    offset, size = file[_CONTENT_OFFSET], file[_CONTENT_SIZE]
+    return None if offset is None or size is None else (offset, size)
+
+
+def path_bounds(deletes: DataFile) -> tuple[bytes, bytes] | None:
+    """The least and the greatest path that a position delete file names; equal if it names one file only."""
+    referenced: str | None = deletes[_REFERENCED_DATA_FILE]
+    if referenced is not None:
+        return referenced.encode(), referenced.encode()
+    lower = (deletes.lower_bounds or {}).get(_PATH_FIELD_ID)
+    upper = (deletes.upper_bounds or {}).get(_PATH_FIELD_ID)
+    return None if lower is None or upper is None else (lower, upper)

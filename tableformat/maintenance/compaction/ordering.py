@@ -1,0 +1,61 @@
+"""Which order a compaction gives to rows: the columns of its options, or the table's own sort order."""
+
+from pyiceberg.table import Table
+from pyiceberg.table.sorting import NullOrder, SortDirection
+from pyiceberg.transforms import IdentityTransform
+
+from tableformat.engine import RowOrder, SortColumn
+from tableformat.engine.deletes import column_path
+from tableformat.errors import PermanentError
+from tableformat.maintenance.compaction.options import CompactionOptions, OrderColumn, Strategy
+from tableformat.maintenance.errors import UnsupportedTable
+
+
+class UnknownOrder(PermanentError):
+    """The order that was asked for cannot be had of this table."""
+
+
+def row_order(table: Table, options: CompactionOptions) -> RowOrder | None:
+    """The order of new files, or none. Raises before anything is written if a column cannot be ordered by."""
+    if options.strategy == Strategy.BIN_PACK:
+        return None
+    if options.order:
+        columns = tuple(_column(table, column) for column in options.order)
+        return RowOrder(columns, z_order=options.strategy == Strategy.Z_ORDER)
+    return _of_table(table)
+
+
+def _column(table: Table, wanted: OrderColumn) -> SortColumn:
+    name, schema = ".".join(table.name()), table.schema()
+    try:
+        field = schema.find_field(wanted.name)
+        column_path(schema, field.field_id)
+    except ValueError as error:
+        raise UnknownOrder(f"table {name}: order: there is no column {wanted.name!r} to order by") from error
+    if not field.field_type.is_primitive:
+        raise UnknownOrder(
+            f"table {name}: order: column {wanted.name!r} is {field.field_type}; name one with plain values"
+        )
+    nulls_first = (not wanted.descending) if wanted.nulls_first is None else wanted.nulls_first
+    return SortColumn(field.field_id, wanted.descending, nulls_first)
+
+
+def _of_table(table: Table) -> RowOrder:
+    name, order = ".".join(table.name()), table.sort_order()
+    if not order.fields:
+        raise UnknownOrder(f"table {name} has no sort order: name the columns to order by")
+    if any(not isinstance(field.transform, IdentityTransform) for field in order.fields):
+        raise UnsupportedTable(
+            name, "its sort order has a transform, which the kernel does not sort by", "Name the columns to order by"
+        )
+    return RowOrder(
+        tuple(
+            SortColumn(
+                field.source_id,
+                descending=field.direction == SortDirection.DESC,
+                nulls_first=field.null_order == NullOrder.NULLS_FIRST,
+            )
+            for field in order.fields
+        ),
+        sort_order_id=order.order_id,
+    )

@@ -1,0 +1,296 @@
+"""Rows that other engines deleted are gone after a rewrite, no other row is, and deletes without a use go with them."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from tableformat.engine import UnreadableDataFile
+from tableformat.maintenance import UnsupportedTable
+from tableformat.maintenance.compaction import CompactionOptions, plan_compaction
+from tests.integration.compaction.deletes import delete_equal, delete_positions
+from tests.integration.compaction.tables import (
+    NOW,
+    SMALL_TARGET,
+    append_many,
+    compacted,
+    create,
+    data_files,
+    plain_rows,
+    put_file,
+    scanned_rows,
+)
+
+
+def live_column(table: Table, column: str) -> list[Any]:
+    """The column's values as the data files have them; there must be no deletes left to apply."""
+    files = data_files(table.refresh())
+    assert {file.content for file in files} == {DataFileContent.DATA}
+    values: list[Any] = []
+    for file in files:
+        with table.io.new_input(file.file_path).open() as stream:
+            values += pq.read_table(stream)[column].to_pylist()
+    return sorted(values, key=repr)
+
+
+def put_plain(table: Table, files: int, rows: int = 10) -> list[str]:
+    return [put_file(table, plain_rows(number * rows, rows)) for number in range(files)]
+
+
+def summary_of(table: Table) -> dict[str, str]:
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    return snapshot.summary.additional_properties
+
+
+def test_rows_deleted_by_position_are_gone_and_so_is_the_delete_file(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = put_plain(table, 5)
+    delete_positions(table, {paths[0]: [0, 9], paths[3]: [5]})
+    before = scanned_rows(table)
+
+    result = compacted(catalog)
+
+    assert scanned_rows(table.refresh()) == before
+    assert live_column(table, "id") == sorted((i for i in range(50) if i not in {0, 9, 35}), key=repr)
+    assert (result.rows, result.rows_deleted, result.delete_files_removed) == (47, 3, 1)
+    assert summary_of(table)["removed-position-delete-files"] == "1"
+
+
+def test_the_same_row_deleted_twice_is_one_row(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = put_plain(table, 5)
+    delete_positions(table, {paths[0]: [1, 2]})
+    delete_positions(table, {paths[0]: [2, 3]}, bounds=False)
+
+    assert compacted(catalog).rows == 47
+    assert len(live_column(table, "id")) == 47
+
+
+def test_a_delete_file_that_still_applies_to_a_file_outside_the_plan_stays(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    large = put_file(table, plain_rows(1000, 200_000))
+    paths = put_plain(table, 5)
+    delete_positions(table, {large: [7], paths[0]: [0]})
+    before = scanned_rows(table)
+
+    compacted(catalog, CompactionOptions(target_file_bytes=64 * 1024, max_file_bytes=10**9))
+
+    assert scanned_rows(table.refresh()) == before
+    contents = sorted(file.content for file in data_files(table))
+    assert contents == [DataFileContent.DATA, DataFileContent.DATA, DataFileContent.POSITION_DELETES]
+
+
+def test_a_file_is_rewritten_alone_when_most_of_it_is_deleted(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    [path] = put_plain(table, 1, rows=100)
+    options = CompactionOptions(target_file_bytes=1024 * 1024, delete_ratio_percent=40)
+    delete_positions(table, {path: range(39)})
+    assert plan_compaction(table, options, now=NOW).is_empty
+
+    delete_positions(table, {path: [99]})
+    compacted(catalog, options)
+
+    assert live_column(table, "id") == sorted(range(39, 99), key=repr)
+    assert plan_compaction(table.refresh(), options, now=NOW).is_empty
+
+
+def test_a_file_whose_rows_are_all_deleted_goes_without_a_successor(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    [path] = put_plain(table, 1)
+    delete_positions(table, {path: range(10)})
+
+    result = compacted(catalog)
+
+    assert (result.files_rewritten, result.files_added, result.rows_deleted) == (1, 0, 10)
+    assert data_files(table.refresh()) == []
+
+
+def test_equality_deletes_apply_to_older_rows_only(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    put_plain(table, 3)
+    delete_equal(table, ["id"], [{"id": 4}, {"id": 15}, {"id": 999}])
+    put_file(table, plain_rows(4, 1))  # inserted again after the delete
+    put_plain(table, 1)  # and once more, with the other rows 0 to 9
+
+    result = compacted(catalog)
+
+    assert live_column(table, "id") == sorted([*range(4), *range(5, 15), *range(16, 30), 4, *range(10)], key=repr)
+    assert (result.rows_deleted, result.delete_files_removed) == (2, 1)
+    assert summary_of(table)["removed-equality-deletes"] == "3"
+
+
+def test_each_file_sees_the_deletes_that_came_after_it(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    for _ in range(5):
+        put_file(table, plain_rows(0, 3))
+        delete_equal(table, ["id"], [{"id": 1}])
+    put_file(table, plain_rows(0, 3))
+
+    compacted(catalog)
+
+    assert live_column(table, "id") == sorted([0, 2] * 5 + [0, 1, 2], key=repr)
+
+
+def test_several_key_sets_and_nulls(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    put_plain(table, 5, rows=20)
+    rows = [row for number in range(5) for row in plain_rows(number * 20, 20).to_pylist()]
+    delete_equal(table, ["city"], [{"city": None}])
+    delete_equal(table, ["city", "quantity"], [{"city": "city 1", "quantity": 11}, {"city": "city 2", "quantity": 1}])
+    delete_equal(table, ["quantity", "city"], [{"quantity": 36, "city": "city 1"}])
+
+    compacted(catalog)
+
+    survivors = [
+        row["id"]
+        for row in rows
+        if row["city"] is not None and (row["city"], row["quantity"]) not in {("city 1", 11), ("city 1", 36)}
+    ]
+    assert live_column(table, "id") == sorted(survivors, key=repr)
+
+
+@pytest.mark.parametrize(
+    ("column_type", "values", "deleted", "survivors"),
+    [
+        (BooleanType(), [True, False, None], [True], [False, None]),
+        (IntegerType(), [1, -1, None], [-1, None], [1]),
+        (DoubleType(), [0.0, -0.0, math.nan, 1.5], [-0.0, math.nan], [0.0, 1.5]),
+        (DecimalType(20, 2), ["1.10", "-1.10"], ["1.10"], ["-1.10"]),
+        (DateType(), [0, 1, -1], [-1], [0, 1]),
+        (TimeType(), [0, 1], [1], [0]),
+        (TimestamptzType(), [0, 1], [1], [0]),
+        (StringType(), ["", "a", None], [""], ["a", None]),
+        (UUIDType(), [b"a" * 16, b"b" * 16], [b"a" * 16], [b"b" * 16]),
+        (FixedType(2), [b"ab", b"ac"], [b"ac"], [b"ab"]),
+        (BinaryType(), [b"", b"\xff"], [b"\xff"], [b""]),
+    ],
+)
+def test_equality_is_icebergs_for_every_type(
+    catalog: SqlCatalog, column_type: IcebergType, values: list[Any], deleted: list[Any], survivors: list[Any]
+) -> None:
+    table = create(catalog, Schema(NestedField(1, "key", column_type, required=False)))
+    arrow = table.schema().as_arrow().field("key").type
+
+    def column(items: Sequence[Any]) -> list[Any]:
+        text = isinstance(column_type, DecimalType)
+        array = pa.array(items, pa.string()).cast(arrow) if text else pa.array(items, arrow)
+        return list(array.to_pylist())
+
+    for value in column(values):
+        put_file(table, pa.Table.from_pylist([{"key": value}], schema=table.schema().as_arrow()))
+    delete_equal(table, ["key"], [{"key": value} for value in column(deleted)])
+
+    compacted(catalog, CompactionOptions(target_file_bytes=10**6, min_input_files=1, delete_ratio_percent=1))
+
+    assert live_column(table, "key") == sorted(column(survivors), key=repr)
+
+
+def test_equality_deletes_by_a_nested_and_by_a_dropped_column(catalog: SqlCatalog) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "place", StructType(NestedField(3, "city", StringType(), required=False)), required=False),
+        NestedField(4, "gone", IntegerType(), required=False),
+    )
+    table = create(catalog, schema)
+    rows = [
+        {"id": 0, "place": {"city": "Pune"}, "gone": 1},
+        {"id": 1, "place": {"city": "Agra"}, "gone": 2},
+        {"id": 2, "place": None, "gone": 3},
+        {"id": 3, "place": {"city": None}, "gone": None},
+    ]
+    for row in rows * 2:
+        put_file(table, pa.Table.from_pylist([row], schema=schema.as_arrow()))
+    delete_equal(table, ["place.city"], [{"place": {"city": "Pune"}}])
+    delete_equal(table, ["gone"], [{"gone": 3}])
+    with table.update_schema() as update:
+        update.delete_column("gone")
+        update.add_column("gone", StringType())  # the name is in use again
+
+    compacted(catalog)
+
+    assert live_column(table, "id") == [1, 1, 3, 3]
+
+
+def test_equality_deletes_of_a_partition_stay_in_it_and_global_ones_do_not(catalog: SqlCatalog) -> None:
+    table = create(catalog)  # spec 0 has no partitions
+    with table.update_spec() as update:
+        update.add_field("city", IdentityTransform(), "city")
+    for city in ("Pune", "Agra"):
+        for number in range(5):
+            rows = pa.table({"id": [number], "city": [city], "quantity": [number]}, schema=plain_rows(0, 1).schema)
+            put_file(table, rows, partition=Record(city))
+    delete_equal(table, ["id"], [{"id": 1}], partition=Record("Pune"))
+    delete_equal(table, ["id"], [{"id": 3}], spec_id=0)
+
+    compacted(catalog)
+
+    assert live_column(table, "id") == sorted([0, 2, 4, 0, 1, 2, 4])
+
+
+def test_position_deletes_of_another_partition_do_not_apply(catalog: SqlCatalog) -> None:
+    table = create(catalog, spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")))
+    paths = [put_file(table, plain_rows(1, 1), partition=Record("city 1")) for _ in range(5)]
+    delete_positions(table, {paths[0]: [0]}, partition=Record("elsewhere"))
+
+    assert compacted(catalog).rows == 5
+    assert len(live_column(table, "id")) == 5
+
+
+def test_deletes_that_were_dangling_before_go_as_well(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = put_plain(table, 1)
+    delete_positions(table, {paths[0]: [0]})
+    table.refresh().delete("id >= 0")
+    append_many(table, 5, start=100)
+    assert any(file.content != DataFileContent.DATA for file in data_files(table))
+
+    compacted(catalog)
+
+    assert live_column(table, "id") == sorted(range(100, 150), key=repr)
+
+
+def test_a_delete_for_a_row_that_the_file_does_not_have_stops_the_run(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = put_plain(table, 5)
+    delete_positions(table, {paths[2]: [10]})
+
+    with pytest.raises(UnreadableDataFile, match="a delete names row 10, and the file has 10 rows"):
+        compacted(catalog)
+
+
+def test_equality_deletes_by_an_unknown_column_are_refused(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    put_plain(table, 5)
+    delete_equal(table, ["id"], [{"id": 1}], equality_ids=[77])
+
+    with pytest.raises(UnsupportedTable, match="compare rows by field 77"):
+        plan_compaction(table, SMALL_TARGET, now=NOW)

@@ -1,0 +1,118 @@
+"""Large plans commit as they go, and contents are verified before they are committed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+
+from tableformat.engine import RewriteResult, RewriteTask, UnreadableDataFile, WrittenFile
+from tableformat.engine.kernel import RowsChanged
+from tableformat.engine.writing import RollingWriter
+from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tests.integration.compaction.tables import (
+    IDENTIFIER,
+    NOW,
+    create,
+    data_files,
+    plain_rows,
+    put_file,
+    stored_rows,
+)
+
+STEPWISE = CompactionOptions(target_file_bytes=1024 * 1024, commit_every_tasks=2)
+
+
+@pytest.fixture
+def table(catalog: SqlCatalog) -> Table:
+    """Five partitions of five small files each."""
+    table = create(catalog, spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")))
+    for city in range(5):
+        for number in range(5):
+            put_file(table, plain_rows(city * 100 + number, 1), partition=Record(f"city {city}"))
+    return table
+
+
+def run(
+    catalog: SqlCatalog, options: CompactionOptions = STEPWISE, executor: InProcessExecutor | None = None
+) -> CompactionResult:
+    executor = executor or InProcessExecutor()
+    return compact(catalog, IDENTIFIER, options, executor=executor, run_id="the run", now=NOW)
+
+
+class StopsAfter(InProcessExecutor):
+    def __init__(self, tasks: int, error: BaseException) -> None:
+        self._tasks, self._error = tasks, error
+
+    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+        yield from super().run(tasks[: self._tasks])
+        raise self._error
+
+
+def test_a_commit_is_made_every_so_many_tasks(catalog: SqlCatalog, table: Table) -> None:
+    before = stored_rows(table)
+
+    result = run(catalog)
+
+    assert (result.commits, result.files_rewritten, result.files_added, result.rows) == (3, 25, 5, 25)
+    assert result.snapshot_id == table.refresh().metadata.current_snapshot_id
+    assert stored_rows(table) == before
+
+
+def test_what_was_done_before_a_failure_stays_done(catalog: SqlCatalog, table: Table) -> None:
+    before = stored_rows(table)
+    broken = UnreadableDataFile("somewhere", "is broken")
+
+    with pytest.raises(UnreadableDataFile):
+        run(catalog, executor=StopsAfter(3, broken))
+
+    assert len(data_files(table.refresh())) == 3 + 10
+    assert stored_rows(table) == before
+
+
+def test_a_run_that_was_killed_goes_on_and_counts_what_it_did_before(catalog: SqlCatalog, table: Table) -> None:
+    before = stored_rows(table)
+    with pytest.raises(KeyboardInterrupt):
+        run(catalog, executor=StopsAfter(3, KeyboardInterrupt()))
+    assert len(data_files(table.refresh())) == 2 + 15
+
+    result = run(catalog)
+
+    assert (result.commits, result.files_rewritten, result.files_added, result.rows) == (3, 25, 5, 25)
+    assert stored_rows(table.refresh()) == before
+    assert run(catalog) == result.model_copy(update={"tasks": 0})
+
+
+def test_a_verified_run_compares_contents_and_changes_nothing_else(catalog: SqlCatalog, table: Table) -> None:
+    before = stored_rows(table)
+    options = CompactionOptions(target_file_bytes=1024 * 1024, verify_contents=True)
+    assert run(catalog, options).files_added == 5
+    assert stored_rows(table.refresh()) == before
+
+
+def test_contents_that_differ_abort_the_run(catalog: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that changes a value, though the number of rows is right, does not get as far as a commit."""
+    real = RollingWriter.write_all
+
+    def careless(self: RollingWriter, batches: Iterable[pa.RecordBatch]) -> tuple[WrittenFile, ...]:
+        return real(self, map(without_quantities, batches))
+
+    def without_quantities(batch: pa.RecordBatch) -> pa.RecordBatch:
+        column = batch.schema.get_field_index("quantity")
+        zeroes = pa.array([0] * batch.num_rows, batch.schema.field(column).type)
+        return batch.set_column(column, batch.schema.field(column), zeroes)
+
+    monkeypatch.setattr(RollingWriter, "write_all", careless)
+    folder = Path(table.location().removeprefix("file://"))
+    before = {path for path in folder.rglob("*") if path.is_file()}
+
+    with pytest.raises(RowsChanged, match="the contents of the new files are not those of the old ones"):
+        run(catalog, CompactionOptions(target_file_bytes=1024 * 1024, verify_contents=True))
+
+    assert {path for path in folder.rglob("*") if path.is_file()} == before

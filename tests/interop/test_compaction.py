@@ -1,0 +1,148 @@
+"""Tables that Iceberg's own Java code wrote, compacted by us and read back by it and by DuckDB."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.table import Table
+
+from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tests.integration.compaction.deletes import delete_equal
+from tests.integration.compaction.tables import NOW, data_files
+from tests.interop.duckdb_reader import read_with_duckdb
+from tests.servers.spark import LocalSpark
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+EAGER = CompactionOptions(target_file_bytes=1024 * 1024, min_input_files=2, delete_ratio_percent=1)
+MERGE_ON_READ = (
+    "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read', 'write.merge.mode'='merge-on-read'"
+)
+
+
+class Lake:
+    """One catalog under two roofs: `sql` runs in Spark, `compact` is ours."""
+
+    def __init__(self, spark: LocalSpark, catalog: Catalog, name: str) -> None:
+        self.name = name
+        self.catalog = catalog
+        self._session = spark.session
+
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self._session.sql(statement.replace("LAKE", self.name)).collect()]
+
+    def rows(self, version: int | None = None) -> list[str]:
+        self._session.sql(f"REFRESH TABLE {self.name}.db.t")
+        as_of = "" if version is None else f"VERSION AS OF {version}"
+        return sorted(repr(row) for row in self.sql(f"SELECT * FROM LAKE.db.t {as_of}"))
+
+    def compact(self, options: CompactionOptions = EAGER) -> CompactionResult:
+        executor = InProcessExecutor()
+        return compact(self.catalog, ("db", "t"), options, executor=executor, run_id=uuid.uuid4().hex, now=NOW)
+
+    def table(self) -> Table:
+        return self.catalog.load_table(("db", "t"))
+
+
+@pytest.fixture
+def lake(spark: LocalSpark, tmp_path: Path) -> Iterator[Lake]:
+    name = f"lake_{uuid.uuid4().hex[:8]}"
+    database, warehouse = tmp_path / "catalog.db", tmp_path / "warehouse"
+    catalog = open_catalog(SqlConfig(name=name, uri=f"sqlite:///{database}", warehouse=f"file://{warehouse}"))
+    catalog.create_namespace("db")
+    spark.use_sqlite_catalog(name, database, warehouse)
+    yield Lake(spark, catalog, name)
+    catalog.close()
+
+
+def test_a_merge_on_read_table_of_format_version_2(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id bigint NOT NULL, city string, amount decimal(20,2), day date, ts timestamp, "
+        "tags array<struct<k: string, n: int>>, attributes map<string, struct<x: double>>, raw binary) USING iceberg "
+        f"PARTITIONED BY (city) TBLPROPERTIES ('format-version'='2', {MERGE_ON_READ})"
+    )
+    for start in (0, 10, 20):
+        lake.sql(
+            "INSERT INTO LAKE.db.t SELECT id, concat('city ', id % 2), id * 1.5, date_add(date'2026-01-01', cast(id AS "
+            "int)), timestamp'2026-01-01 00:00:00.123456', IF(id % 3 = 0, NULL, IF(id % 3 = 1, array(), "
+            "array(named_struct('k', 'a', 'n', 1), NULL))), IF(id % 4 = 0, NULL, map('m', IF(id % 4 = 1, NULL, "
+            f"named_struct('x', 0.5D)))), X'FF00' FROM range({start}, {start + 10})"
+        )
+    lake.sql("DELETE FROM LAKE.db.t WHERE id IN (3, 14, 25)")
+    lake.sql("UPDATE LAKE.db.t SET amount = -1 WHERE id = 7")
+    lake.sql("ALTER TABLE LAKE.db.t ADD PARTITION FIELD bucket(2, id)")
+    lake.sql("INSERT INTO LAKE.db.t (id, city) VALUES (100, 'city 0'), (101, 'city 1')")
+    lake.sql("INSERT INTO LAKE.db.t (id, city) VALUES (100, 'city 0'), (101, 'city 1')")
+    lake.sql("ALTER TABLE LAKE.db.t RENAME COLUMN raw TO bytes")
+    lake.sql("ALTER TABLE LAKE.db.t ADD COLUMN tags.element.extra string")
+    before, before_files = lake.rows(), len(data_files(lake.table()))
+    older = lake.table().metadata.snapshots[1].snapshot_id
+    history = lake.rows(older)
+
+    result = lake.compact()
+
+    files = data_files(lake.table())
+    assert {file.content for file in files} == {DataFileContent.DATA}
+    assert len(files) < before_files
+    assert (result.rows_deleted, result.rows) == (4, 31)
+    assert lake.rows() == before
+    assert lake.rows(older) == history
+    assert len(read_with_duckdb(lake.table().metadata_location)) == 31
+    assert lake.compact().snapshot_id is None
+
+    lake.sql("DELETE FROM LAKE.db.t WHERE id = 5")  # and Java goes on from there
+    lake.sql("CALL LAKE.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))")
+    assert lake.rows() == [row for row in before if not row.startswith("(5,")]
+
+
+def test_equality_deletes_read_by_java_are_the_ones_applied_by_us(lake: Lake) -> None:
+    lake.sql("CREATE TABLE LAKE.db.t (id bigint, city string) USING iceberg TBLPROPERTIES ('format-version'='2')")
+    for start in (0, 5, 10):
+        lake.sql(
+            "INSERT INTO LAKE.db.t SELECT id, IF(id % 4 = 0, NULL, concat('c', id % 3)) "
+            f"FROM range({start}, {start + 5})"
+        )
+    delete_equal(lake.table(), ["id"], [{"id": 2}, {"id": 11}])
+    delete_equal(
+        lake.table(), ["city", "id"], [{"city": None, "id": 4}, {"city": "c1", "id": 1}, {"city": "c1", "id": 3}]
+    )
+    lake.sql("INSERT INTO LAKE.db.t VALUES (2, 'again')")
+    before = lake.rows()
+
+    result = lake.compact()
+
+    assert len(before) == 12
+    assert result.rows_deleted == 4
+    assert lake.rows() == before
+
+
+def test_java_finds_rows_by_our_statistics(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id bigint, s string, d decimal(30,3), f double, place struct<x: int>) USING iceberg"
+    )
+    for start in range(0, 50, 10):
+        lake.sql(
+            "INSERT INTO LAKE.db.t SELECT id, concat(repeat('é', 20), id), id - 25.5, IF(id = 7, double('NaN'), id), "
+            f"named_struct('x', id) FROM range({start}, {start + 10})"
+        )
+    conditions = [
+        "id = 49",
+        "s > concat(repeat('é', 20), 45)",
+        "d < -24",
+        "f > 48",
+        "isnan(f)",
+        "place.x = 3",
+        "s IS NULL",
+    ]
+    before = [lake.sql(f"SELECT id FROM LAKE.db.t WHERE {where} ORDER BY id") for where in conditions]
+
+    lake.compact()
+    lake.rows()
+
+    assert [lake.sql(f"SELECT id FROM LAKE.db.t WHERE {where} ORDER BY id") for where in conditions] == before
+    assert [bool(found) for found in before] == [True, True, True, True, True, True, False]
