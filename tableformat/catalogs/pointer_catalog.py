@@ -271,7 +271,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
         """PyIceberg's knows one level of namespaces only; the location is all that it takes from the identifier."""
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
-        if location is None:
+        if not location:
             preferred = self.default_location(name)
             location = free_location(self._load_file_io(properties, preferred), preferred)
         staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
