@@ -44,6 +44,11 @@ interop: $(SYNCED) ## Share tables with Spark and Iceberg's Java catalog, on rea
 chaos: setup ## Crowds of writers, with sound and with breaking connections (long)
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/chaos
 
+.PHONY: images
+images: $(SYNCED) ## Build both container images from their Dockerfiles, and run what is in them
+	@$(BIN)/python -m tests.servers.binaries images
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/images
+
 .PHONY: lint
 lint: $(SYNCED) ## Check format, style, types and the layers between packages
 	@$(BIN)/ruff format --check .

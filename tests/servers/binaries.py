@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import toolchain
+from tests.servers import images, toolchain
 from tests.servers.cache import SetupError, ensure_entry, say
 
 KUBERNETES_VERSION = "1.34.4"
@@ -162,6 +162,7 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         kubectl,
     ],
     "demo": [toolchain.java],
+    "images": [toolchain.buildah, images.base_root_file_system],
     "interop": [toolchain.java, versitygw, dynamodb_local, iceberg_spark_runtime, iceberg_aws_bundle],
 }
 

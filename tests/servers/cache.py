@@ -38,7 +38,7 @@ def ensure_entry(name: str, make: Callable[[Path], None], *, root: Path | None =
     if is_whole(entry):
         return entry
     root.mkdir(parents=True, exist_ok=True)
-    with _locked(root / f"{name}.lock"):
+    with locked(root / f"{name}.lock"):
         if is_whole(entry):  # another run made it while this one waited
             return entry
         if entry.exists():
@@ -71,7 +71,8 @@ def _write_receipt(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other runs on this machine out until the end of the block."""
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

