@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tableformat.maintenance.compaction import CompactionOptions
+from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.job import MaintenanceJob, RunReference
 from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
 from tablewright.api.objects import KubernetesObject, owner_reference
-from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
+from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.decide.policy import EffectivePolicy
@@ -15,6 +15,12 @@ from tablewright.decide.policy import EffectivePolicy
 RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
 BAD_CONFIGURATION_EXIT_CODE = 2  # the driver's word that trying again is of no use
+
+_STRATEGIES = {
+    OrderStrategy.NONE: Strategy.BIN_PACK,
+    OrderStrategy.SORT: Strategy.SORT,
+    OrderStrategy.Z_ORDER: Strategy.Z_ORDER,
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,10 @@ def maintenance_job(
         compaction=CompactionOptions(
             target_file_bytes=_target_file_bytes(table, policy),
             min_input_files=policy.min_input_files,
+            delete_ratio_percent=policy.delete_ratio_percent,
             max_bytes_per_run=policy.max_bytes_per_run,
+            strategy=_STRATEGIES[table.spec.layout.order.strategy],
+            order=tuple(OrderColumn(name=column) for column in table.spec.layout.order.columns),
             cool_down_seconds=int(policy.cool_down.total_seconds()),
         ),
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, SqlConfig
 from tablewright.api.objects import ApiModel, KubernetesResource
 
@@ -46,7 +48,7 @@ class JobDefaults(ApiModel):
 
 class TableCatalogSpec(ApiModel):
     config_map: ConfigMapStore | None = None
-    dynamo_db: DynamoDbStore | None = None
+    dynamo_db: DynamoDbStore | None = Field(default=None, alias="dynamoDB")
     sql: SqlStore | None = None
     warehouse: str
     storage: Storage = Storage()

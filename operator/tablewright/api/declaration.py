@@ -11,10 +11,12 @@ from tableformat.declaration import (
     Refusal,
     RefusalKind,
     RemovedColumns,
+    SortColumn,
     TableDeclaration,
     parse_partition_transform,
     parse_type,
 )
+from tablewright.api.policy import Order, OrderStrategy
 from tablewright.api.table import ManagedTable, ManagedTableSpec, TableSchema
 
 TARGET_FILE_SIZE = "write.target-file-size-bytes"
@@ -60,9 +62,17 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
         identifier_columns=schema.identifier_columns,
         removed_columns=RemovedColumns(schema.removed_columns),
         partitioning=None if spec.partitioning is None else partitioning,
+        sort_order=_sort_order(spec.layout.order),
         format_version=spec.format_version,
         properties=_properties(spec),
     )
+
+
+def _sort_order(order: Order) -> tuple[SortColumn, ...] | None:
+    """A sort is the table's own order, so that writers keep it too; a z-order is only compaction's business."""
+    if order.strategy is not OrderStrategy.SORT:
+        return None
+    return tuple(SortColumn(column) for column in order.columns)
 
 
 def _properties(spec: ManagedTableSpec) -> dict[str, str]:

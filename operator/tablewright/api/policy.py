@@ -3,9 +3,10 @@
 Every field is optional here, because each level says only what it wants to; `decide.policy` puts the levels together.
 """
 
+from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tablewright.api.durations import Duration
 from tablewright.api.objects import ApiModel, KubernetesResource
@@ -19,6 +20,36 @@ class Layout(ApiModel):
     target_file_size: Size | None = None
 
 
+class OrderStrategy(StrEnum):
+    """In which order compaction puts the rows."""
+
+    NONE = "None"
+    SORT = "Sort"
+    Z_ORDER = "ZOrder"
+
+
+class Order(ApiModel):
+    strategy: OrderStrategy = OrderStrategy.NONE
+    columns: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _columns_fit_the_strategy(self) -> "Order":
+        count = len(self.columns)
+        if self.strategy is OrderStrategy.NONE and count:
+            raise ValueError("columns have no meaning with strategy None: use Sort or ZOrder")
+        if self.strategy is OrderStrategy.SORT and not 1 <= count <= 8:
+            raise ValueError("strategy Sort needs one to eight columns")
+        if self.strategy is OrderStrategy.Z_ORDER and not 2 <= count <= 8:
+            raise ValueError("strategy ZOrder needs two to eight columns")
+        return self
+
+
+class TableLayout(Layout):
+    """With what only a table can say, because it names columns."""
+
+    order: Order = Order()
+
+
 class CompactionTriggers(ApiModel):
     small_files: int | None = Field(default=None, ge=2)
 
@@ -27,6 +58,7 @@ class Compaction(ApiModel):
     schedule: Cron | None = None
     time_zone: TimeZone | None = None
     triggers: CompactionTriggers = CompactionTriggers()
+    delete_ratio_percent: int | None = Field(default=None, ge=1, le=100)
     min_input_files: int | None = Field(default=None, ge=2)
     max_bytes_per_run: Size | None = None
     cool_down: Duration | None = None

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tablewright.api.conditions import Condition
 from tablewright.api.objects import ApiModel, KubernetesResource
-from tablewright.api.policy import MaintenanceFields
+from tablewright.api.policy import MaintenanceFields, TableLayout
 
 
 class CatalogReference(ApiModel):
@@ -63,6 +63,7 @@ class ManagedTableSpec(MaintenanceFields):
     format_version: Literal[2, 3] | None = None
     table_schema: TableSchema | None = Field(default=None, alias="schema")
     partitioning: tuple[PartitionField, ...] | None = None
+    layout: TableLayout = TableLayout()
     properties: dict[str, str] = Field(default_factory=dict)
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
 

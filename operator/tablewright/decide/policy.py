@@ -13,6 +13,7 @@ from tablewright.api.table import EffectiveField, ManagedTable
 
 BUILT_IN: dict[str, Any] = {
     "compaction.min_input_files": 5,
+    "compaction.delete_ratio_percent": 30,
     "compaction.cool_down": timedelta(0),
     "compaction.time_zone": "UTC",
     "windows": (),
@@ -29,6 +30,7 @@ class EffectivePolicy:
     schedule: str | None
     time_zone: str
     min_input_files: int
+    delete_ratio_percent: int
     max_bytes_per_run: int | None
     cool_down: timedelta
     windows: tuple[Window, ...]
@@ -51,6 +53,7 @@ def effective_policy(table: ManagedTable, policies: Iterable[TablePolicy]) -> Ef
         schedule=values.get("compaction.schedule"),
         time_zone=values["compaction.time_zone"],
         min_input_files=values["compaction.min_input_files"],
+        delete_ratio_percent=values["compaction.delete_ratio_percent"],
         max_bytes_per_run=values.get("compaction.max_bytes_per_run"),
         cool_down=values["compaction.cool_down"],
         windows=values["windows"],
@@ -77,7 +80,7 @@ def _text(value: Any) -> str:
     if isinstance(value, timedelta):
         return format_duration(value)
     if isinstance(value, tuple):
-        return json.dumps([window.to_json() for window in value])
+        return json.dumps([item.to_json() if isinstance(item, Window) else item for item in value])
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
