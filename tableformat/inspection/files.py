@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from tableformat.inspection.manifests import content_range, path_bounds, read_entries
+from tableformat.inspection.manifests import content_range, first_row_id, path_bounds, read_entries, read_manifests
 from tableformat.inspection.partitions import partition_key
 
 
@@ -29,6 +29,7 @@ class LiveFile:
     added_snapshot_id: int | None
     encrypted: bool
     sort_order_id: int | None = None
+    first_row_id: int | None = None
     equality_ids: tuple[int, ...] = ()
     path_bounds: tuple[bytes, bytes] | None = None
     content_range: tuple[int, int] | None = None
@@ -48,7 +49,7 @@ class SnapshotFiles:
 
 def snapshot_files(io: FileIO, snapshot: Snapshot) -> SnapshotFiles:
     """Every live file of the snapshot, in the order of its manifests."""
-    manifests = tuple(snapshot.manifests(io))
+    manifests = tuple(read_manifests(io, snapshot))
 
     def read(manifest: ManifestFile) -> list[LiveFile]:
         return [live_file(entry) for entry in read_entries(io, manifest)]
@@ -76,6 +77,7 @@ def live_file(entry: ManifestEntry) -> LiveFile:
         added_snapshot_id=entry.snapshot_id,
         encrypted=file.key_metadata is not None,
         sort_order_id=file.sort_order_id,
+        first_row_id=first_row_id(file),
         equality_ids=tuple(file.equality_ids or ()),
         path_bounds=path_bounds(file) if is_position_delete else None,
         content_range=content_range(file) if is_position_delete else None,
