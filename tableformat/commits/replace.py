@@ -29,6 +29,7 @@ from tableformat.commits.replacement import Replacement
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.snapshot import PreparedSnapshot, prepare_snapshot
 from tableformat.commits.validation import validate_replacement
+from tableformat.declaration.format_v3 import WriteFormatV3Update
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +110,8 @@ def _swap(table: Table, prepared: PreparedSnapshot) -> None:
     main = table.metadata.refs[MAIN_BRANCH]
     table._do_commit(  # with the catalog's own clean-up of old metadata files, which no public name offers
         updates=(
+            # PyIceberg writes metadata of version 3 only when told to in the same commit.
+            *([WriteFormatV3Update()] if table.metadata.format_version >= 3 else []),
             AddSnapshotUpdate(snapshot=prepared.snapshot),
             SetSnapshotRefUpdate(
                 ref_name=MAIN_BRANCH,

@@ -22,13 +22,13 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    write_manifest_list,
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 
-from tableformat.commits.manifests import FullManifestWriter
+from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.replacement import AddedFile, Replacement
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.engine.writing import remove_files
@@ -82,15 +82,17 @@ class _SnapshotWriter:
         manifests += base.kept
         sequence_number = self._metadata.next_sequence_number()
         path = self._locations.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._commit}.avro")
-        with write_manifest_list(
+        first_row_id = (self._metadata.next_row_id or 0) if isinstance(self._metadata, TableMetadataV3) else None
+        added_rows = write_manifest_list(
+            self._output(path),
+            manifests,
             format_version=self._metadata.format_version,
-            output_file=self._output(path),
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=base.head.snapshot_id,
             sequence_number=sequence_number,
+            first_row_id=first_row_id,
             avro_compression=self._codec,
-        ) as writer:
-            writer.add_manifests(manifests)
+        )
         snapshot = Snapshot(
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=base.head.snapshot_id,
@@ -108,6 +110,8 @@ class _SnapshotWriter:
                 | dict(extra),
             ),
             schema_id=self._metadata.current_schema_id,
+            first_row_id=first_row_id,
+            added_rows=added_rows if first_row_id is not None else None,
         )
         return PreparedSnapshot(snapshot, tuple(self.paths))
 

@@ -24,6 +24,7 @@ from tableformat.inspection import (
     live_file,
     partition_key,
     read_entries,
+    read_manifests,
 )
 
 _Entries = tuple[ManifestFile, tuple[ManifestEntry, ...]]
@@ -60,7 +61,7 @@ def validate_replacement(table: Table, replacement: Replacement) -> ReplacementB
     sequence_number = start.sequence_number or 0
     manifests = [
         (manifest, tuple(read_entries(table.io, manifest)))
-        for manifest in head.manifests(table.io)
+        for manifest in read_manifests(table.io, head)
         if manifest.has_added_files() or manifest.has_existing_files()
     ]
     data = [(m, entries) for m, entries in manifests if m.content == ManifestContent.DATA]

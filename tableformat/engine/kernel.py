@@ -13,6 +13,7 @@ from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from tableformat.engine.checksum import Checksum
 from tableformat.engine.deletes import TaskDeletes
+from tableformat.engine.lineage import fill_lineage
 from tableformat.engine.ordering import in_order
 from tableformat.engine.reading import read_batches
 from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile
@@ -88,6 +89,8 @@ class _Rows:
             batches = read_batches(
                 self._io, source, task.read_schema, name_mapping=mapping, identity_values=task.identity_values
             )
+            if task.keeps_lineage:
+                batches = _with_lineage(batches, source)
             if self._deletes is None:
                 yield from batches
                 continue
@@ -95,6 +98,13 @@ class _Rows:
             for batch in batches:
                 yield deletes.apply(batch).select(columns)
             self.deleted += deletes.rows_deleted
+
+
+def _with_lineage(batches: Iterator[pa.RecordBatch], source: SourceFile) -> Iterator[pa.RecordBatch]:
+    row = 0
+    for batch in batches:
+        yield fill_lineage(batch, source, row)
+        row += batch.num_rows
 
 
 def _name_mapping(task: RewriteTask) -> NameMapping | None:

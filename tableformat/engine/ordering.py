@@ -35,6 +35,8 @@ def in_order(
         pending: list[pa.RecordBatch] = []
         pending_bytes = 0
         for batch in batches:
+            if not batch.num_rows:
+                continue
             pending.append(batch)
             pending_bytes += batch.nbytes
             # Sorting makes a copy, so a run may have a third of the memory.

@@ -22,6 +22,7 @@ class SourceFile:
     size_bytes: int
     records: int
     sequence_number: int
+    first_row_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class RewriteTask:
     position_deletes: tuple[DeleteFile, ...]
     equality_deletes: tuple[DeleteFile, ...]
     schema: Schema
+    """What is written: the table's current schema, and behind it the row lineage of format version 3."""
     read_schema: Schema
     """The schema, and behind it columns that were dropped from it but that equality deletes still speak of."""
     spec: PartitionSpec
@@ -76,6 +78,7 @@ class RewriteTask:
     table_location: str
     table_properties: Mapping[str, str]
     target_file_bytes: int
+    keeps_lineage: bool
     order: RowOrder | None
     memory_bytes: int
     """What a sort may hold before it goes on on local disk."""

@@ -3,7 +3,7 @@
 from tableformat.inspection.deletes import DataIndex, DeleteIndex, names_one_file
 from tableformat.inspection.files import LiveFile, SnapshotFiles, live_file, snapshot_files
 from tableformat.inspection.health import TableHealth, table_health
-from tableformat.inspection.manifests import read_entries
+from tableformat.inspection.manifests import manifest_first_row_id, read_entries, read_manifests
 from tableformat.inspection.partitions import global_specs, partition_key, schema_of_spec
 
 __all__ = [
@@ -14,9 +14,11 @@ __all__ = [
     "TableHealth",
     "global_specs",
     "live_file",
+    "manifest_first_row_id",
     "names_one_file",
     "partition_key",
     "read_entries",
+    "read_manifests",
     "schema_of_spec",
     "snapshot_files",
     "table_health",

@@ -8,17 +8,33 @@ from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    PartitionFieldSummary,
     _inherit_from_manifest,
 )
+from pyiceberg.table.snapshots import Snapshot
 
 _FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 16, 17, 18, 19
+_MANIFEST_FIRST_ROW_ID = 15
 _PATH_FIELD_ID = 2147483546
+
+
+def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """The manifests of a snapshot."""
+    with AvroFile[ManifestFile](
+        io.new_input(snapshot.manifest_list),
+        MANIFEST_LIST_FILE_SCHEMAS[3],
+        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+        read_enums={517: ManifestContent},
+    ) as reader:
+        return list(reader)
 
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
@@ -29,9 +45,27 @@ def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
         read_types={-1: ManifestEntry, 2: DataFile},
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
-        return [
+        entries = [
             _inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED
         ]
+    _inherit_row_ids(entries, manifest)
+    return entries
+
+
+def _inherit_row_ids(entries: list[ManifestEntry], manifest: ManifestFile) -> None:
+    """Files without row ids of their own take the next ones of their manifest, in its order."""
+    next_row_id = manifest_first_row_id(manifest)
+    if next_row_id is None or manifest.content != ManifestContent.DATA:
+        return
+    for entry in entries:
+        if first_row_id(entry.data_file) is None:
+            entry.data_file[_FIRST_ROW_ID] = next_row_id
+            next_row_id += entry.data_file.record_count
+
+
+def manifest_first_row_id(manifest: ManifestFile) -> int | None:
+    value: int | None = manifest[_MANIFEST_FIRST_ROW_ID]
+    return value
 
 
 def first_row_id(file: DataFile) -> int | None:

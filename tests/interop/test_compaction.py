@@ -8,11 +8,12 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
+from pyiceberg.typedef import Record
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
-from tests.integration.compaction.deletes import delete_equal
+from tests.integration.compaction.deletes import delete_equal, put_equality_deletes
 from tests.integration.compaction.tables import NOW, data_files
 from tests.interop.duckdb_reader import read_with_duckdb
 from tests.servers.spark import LocalSpark
@@ -62,14 +63,14 @@ def lake(spark: LocalSpark, tmp_path: Path) -> Iterator[Lake]:
 
 def test_a_merge_on_read_table_of_format_version_2(lake: Lake) -> None:
     lake.sql(
-        "CREATE TABLE LAKE.db.t (id bigint NOT NULL, city string, amount decimal(20,2), day date, ts timestamp, "
+        "CREATE TABLE LAKE.db.t (id bigint NOT NULL, city string, amount decimal(20,2), day date, ts timestamp_ntz, "
         "tags array<struct<k: string, n: int>>, attributes map<string, struct<x: double>>, raw binary) USING iceberg "
         f"PARTITIONED BY (city) TBLPROPERTIES ('format-version'='2', {MERGE_ON_READ})"
     )
     for start in (0, 10, 20):
         lake.sql(
             "INSERT INTO LAKE.db.t SELECT id, concat('city ', id % 2), id * 1.5, date_add(date'2026-01-01', cast(id AS "
-            "int)), timestamp'2026-01-01 00:00:00.123456', IF(id % 3 = 0, NULL, IF(id % 3 = 1, array(), "
+            "int)), timestamp_ntz'2026-01-01 00:00:00.123456', IF(id % 3 = 0, NULL, IF(id % 3 = 1, array(), "
             "array(named_struct('k', 'a', 'n', 1), NULL))), IF(id % 4 = 0, NULL, map('m', IF(id % 4 = 1, NULL, "
             f"named_struct('x', 0.5D)))), X'FF00' FROM range({start}, {start + 10})"
         )
@@ -146,3 +147,21 @@ def test_java_finds_rows_by_our_statistics(lake: Lake) -> None:
 
     assert [lake.sql(f"SELECT id FROM LAKE.db.t WHERE {where} ORDER BY id") for where in conditions] == before
     assert [bool(found) for found in before] == [True, True, True, True, True, True, False]
+
+
+def test_java_reads_delete_manifests_that_we_wrote_again(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id bigint, city string) USING iceberg PARTITIONED BY (city) "
+        "TBLPROPERTIES ('format-version'='2')"
+    )
+    for start in (0, 4):
+        lake.sql(f"INSERT INTO LAKE.db.t SELECT id, concat('c', id % 2) FROM range({start}, {start + 4})")
+    put_equality_deletes(lake.table(), ["id"], {Record("c0"): [{"id": 2}], Record("c1"): [{"id": 3}]})
+    before = lake.rows()
+
+    lake.compact(EAGER.model_copy(update={"filter": "city = 'c0'"}))
+
+    contents = sorted(file.content for file in data_files(lake.table()))
+    assert contents == [DataFileContent.DATA] * 3 + [DataFileContent.EQUALITY_DELETES]
+    assert len(before) == 6
+    assert lake.rows() == before

@@ -61,8 +61,8 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
     if metadata.format_version > 2:
         raise UnsupportedTable(
             name,
-            f"format version {metadata.format_version} keeps row ids, which a rewrite would lose",
-            "Compact it with an engine that keeps row lineage",
+            f"format version {metadata.format_version} keeps row lineage, which is not proven to survive a rewrite yet",
+            "Compact it with another engine",
         )
     for field in metadata.schema()._lazy_id_to_field.values():
         if not isinstance(field.field_type, _KNOWN_TYPES):
@@ -99,15 +99,15 @@ def require_rewritable_file(table: Table, file: LiveFile) -> None:
         )
 
 
-def schema_with_keys(table: Table, field_ids: Iterable[int]) -> Schema:
-    """The current schema, and behind it dropped columns that equality deletes still compare rows by."""
+def schema_with_keys(table: Table, schema: Schema, field_ids: Iterable[int]) -> Schema:
+    """The schema, and behind it dropped columns that equality deletes still compare rows by."""
     metadata = table.metadata
-    fields = list(metadata.schema().fields)
+    fields = list(schema.fields)
     newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
     for field_id in sorted(field_ids):
         if _is_comparable(Schema(*fields), field_id):
             continue
-        column = next((_column(schema, field_id) for schema in newest_first if _column(schema, field_id)), None)
+        column = next((_column(older, field_id) for older in newest_first if _column(older, field_id)), None)
         if column is None:
             raise UnsupportedTable(
                 ".".join(table.name()),

@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
 from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
+from tableformat.engine.lineage import with_lineage
 from tableformat.engine.sizing import files_for
 from tableformat.inspection import (
     LiveFile,
@@ -182,19 +183,28 @@ def _task(table: Table, group: _Group, number: int, options: CompactionOptions, 
     partition_path = ""
     if partition_schema is not None and spec.fields:
         partition_path = spec.partition_to_path(partition, partition_schema)
+    keeps_lineage = metadata.format_version >= 3
+    schema = with_lineage(metadata.schema()) if keeps_lineage else metadata.schema()
     equality = [file for file in group.deletes if file.content == DataFileContent.EQUALITY_DELETES]
     positions = [file for file in group.deletes if file.content == DataFileContent.POSITION_DELETES]
     return RewriteTask(
         task_id=f"{number:05d}",
         table=".".join(table.name()),
         sources=tuple(
-            SourceFile(file.path, file.file_format.value, file.size_bytes, file.records, file.sequence_number)
+            SourceFile(
+                file.path,
+                file.file_format.value,
+                file.size_bytes,
+                file.records,
+                file.sequence_number,
+                file.first_row_id,
+            )
             for file in (candidate.file for candidate in group.candidates)
         ),
         position_deletes=tuple(_delete_file(file) for file in positions),
         equality_deletes=tuple(_delete_file(file) for file in equality),
-        schema=metadata.schema(),
-        read_schema=schema_with_keys(table, {field_id for file in equality for field_id in file.equality_ids}),
+        schema=schema,
+        read_schema=schema_with_keys(table, schema, {field_id for file in equality for field_id in file.equality_ids}),
         spec=spec,
         partition=partition,
         partition_path=partition_path,
@@ -206,6 +216,7 @@ def _task(table: Table, group: _Group, number: int, options: CompactionOptions, 
         table_location=metadata.location,
         table_properties=dict(metadata.properties),
         target_file_bytes=options.target_file_bytes,
+        keeps_lineage=keeps_lineage,
         order=order,
         memory_bytes=options.task_memory_bytes,
         verify_contents=options.verify_contents,

@@ -15,13 +15,14 @@ from pyiceberg.manifest import (
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
-    ManifestWriterV2,
     write_manifest_list,
 )
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
+
+from tableformat.commits.manifests import FullManifestWriter
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545
 POSITION_SCHEMA = pa.schema(
@@ -30,15 +31,6 @@ POSITION_SCHEMA = pa.schema(
         pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(POSITION_ID)}),
     ]
 )
-
-
-class DeleteManifestWriter(ManifestWriterV2):
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
 
 
 def delete_positions(
@@ -53,52 +45,79 @@ def delete_positions(
             "lower_bounds": {PATH_ID: pairs[0][0].encode()},
             "upper_bounds": {PATH_ID: pairs[-1][0].encode()},
         }
-    return _commit(table, rows, DataFileContent.POSITION_DELETES, partition or Record(), limits)
+    file = _delete_file(table, rows, DataFileContent.POSITION_DELETES, partition, limits)
+    commit_delete_files(table, [file])
+    return file.file_path
 
 
-def delete_equal(table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, object]], **kwargs: Any) -> str:
-    """Delete every older row that is equal to one of these in the columns."""
-    schema = table.schema().select(*columns)
-    ids = [table.schema().find_field(column).field_id for column in columns]
-    content = pa.Table.from_pylist([dict(row) for row in rows], schema=schema_to_pyarrow(schema))
-    partition = kwargs.pop("partition", None) or Record()
-    assert isinstance(partition, Record)
-    return _commit(table, content, DataFileContent.EQUALITY_DELETES, partition, {"equality_ids": ids} | kwargs)
-
-
-def _commit(
-    table: Table, rows: pa.Table, content: DataFileContent, partition: Record, arguments: Mapping[str, Any]
+def delete_equal(
+    table: Table,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+    *,
+    partition: Record | None = None,
+    spec_id: int | None = None,
+    equality_ids: Sequence[int] | None = None,
 ) -> str:
-    arguments = dict(arguments)
-    spec_id = arguments.pop("spec_id", table.spec().spec_id)
-    assert isinstance(spec_id, int)
+    """Delete every older row that is equal to one of these in the columns."""
+    file = _equality_file(table, columns, rows, partition, equality_ids)
+    file.spec_id = table.spec().spec_id if spec_id is None else spec_id
+    commit_delete_files(table, [file])
+    return file.file_path
+
+
+def put_equality_deletes(
+    table: Table, columns: Sequence[str], rows: Mapping[Record, Sequence[Mapping[str, object]]]
+) -> None:
+    """Equality deletes of several partitions in one manifest."""
+    commit_delete_files(table, [_equality_file(table, columns, found, where, None) for where, found in rows.items()])
+
+
+def _equality_file(
+    table: Table,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+    partition: Record | None,
+    equality_ids: Sequence[int] | None,
+) -> DataFile:
+    schema = table.schema().select(*columns)
+    ids = equality_ids or [table.schema().find_field(column).field_id for column in columns]
+    content = pa.Table.from_pylist([dict(row) for row in rows], schema=schema_to_pyarrow(schema))
+    return _delete_file(table, content, DataFileContent.EQUALITY_DELETES, partition, {"equality_ids": list(ids)})
+
+
+def _delete_file(
+    table: Table, rows: pa.Table, content: DataFileContent, partition: Record | None, arguments: Mapping[str, Any]
+) -> DataFile:
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, store_schema=False, store_decimal_as_integer=True)
     path = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
     with table.io.new_output(path).create() as stream:
         stream.write(buffer.getvalue())
     file = DataFile.from_args(
+        3,
         content=content,
         file_path=path,
         file_format=FileFormat.PARQUET,
-        partition=partition,
+        partition=partition or Record(),
         record_count=rows.num_rows,
         file_size_in_bytes=len(buffer.getvalue()),
         **arguments,
     )
-    file.spec_id = spec_id
-    commit_delete_files(table.refresh(), [file])
-    return path
+    file.spec_id = table.spec().spec_id
+    return file
 
 
 def commit_delete_files(table: Table, files: Sequence[DataFile]) -> None:
-    metadata, head = table.metadata, table.current_snapshot()
+    metadata, head = table.refresh().metadata, table.current_snapshot()
     assert head is not None
     snapshot_id, sequence_number = metadata.new_snapshot_id(), metadata.next_sequence_number()
     manifests = head.manifests(table.io)
     for spec_id in sorted({file.spec_id for file in files}):
         output = table.io.new_output(f"{table.location()}/metadata/{uuid.uuid4()}-deletes.avro")
-        with DeleteManifestWriter(metadata.specs()[spec_id], table.schema(), output, snapshot_id, "null") as writer:
+        with FullManifestWriter(
+            2, ManifestContent.DELETES, metadata.specs()[spec_id], table.schema(), output, snapshot_id, "null"
+        ) as writer:
             for file in files:
                 if file.spec_id == spec_id:
                     writer.add(

@@ -1,6 +1,5 @@
 """What cannot be rewritten exactly is refused before anything is written, and damaged files fail with their names."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tableformat.engine import UnreadableDataFile
 from tableformat.maintenance import UnsupportedTable
 from tableformat.maintenance.compaction import plan_compaction
 from tests.integration.compaction.tables import (
-    IDENTIFIER,
     NOW,
     SMALL_TARGET,
     append_many,
@@ -65,20 +63,6 @@ def test_a_file_that_cannot_be_rewritten_exactly_makes_the_plan_refuse(
         plan_compaction(table, SMALL_TARGET, now=NOW)
 
     assert "table db.events is left alone" in str(refusal.value)
-
-
-def test_a_table_with_row_lineage_is_refused(catalog: SqlCatalog) -> None:
-    table = create(catalog)
-    append_many(table, 5)
-    metadata = json.loads(table.metadata.model_dump_json()) | {"format-version": 3, "next-row-id": 50}
-    path = f"{table.location()}/metadata/upgraded.metadata.json"
-    with table.io.new_output(path).create() as stream:
-        stream.write(json.dumps(metadata).encode())
-    catalog.drop_table(IDENTIFIER)
-    catalog.register_table(IDENTIFIER, path)
-
-    with pytest.raises(UnsupportedTable, match="format version 3"):
-        compacted(catalog)
 
 
 def truncate(path: Path) -> None:

@@ -1,0 +1,61 @@
+"""What health figures say of a table with deletes, partitions and files of many sizes."""
+
+from pathlib import Path
+
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+
+from tableformat.inspection import table_health
+from tableformat.inspection.health import PartitionHealth
+from tests.integration.compaction.deletes import delete_equal, delete_positions
+from tests.integration.compaction.tables import append_many, create, data_files, plain_rows, put_file
+
+
+def test_an_empty_table_has_no_figures_but_zero(catalog: SqlCatalog) -> None:
+    health = table_health(create(catalog), small_file_bytes=100)
+    assert (health.snapshot_id, health.data_files, health.size_histogram, health.worst_partitions) == (None, 0, (), ())
+
+
+def test_deletes_are_counted_by_kind_and_by_the_files_that_they_burden(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = [put_file(table, plain_rows(number, 10)) for number in range(4)]
+    delete_positions(table, {paths[0]: [1, 2]})
+    delete_equal(table, ["id"], [{"id": 1}])
+    put_file(table, plain_rows(100, 10))  # younger than the equality delete
+
+    health = table_health(table, small_file_bytes=100)
+
+    assert (health.position_delete_files, health.equality_delete_files, health.deletion_vectors) == (1, 1, 0)
+    assert (health.files_with_deletes, health.delete_records) == (4, 3)
+
+
+def test_the_worst_partitions_come_first(catalog: SqlCatalog) -> None:
+    table = create(catalog, spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")))
+    for city, count in (("Agra", 1), ("Pune", 3)):
+        for number in range(count):
+            put_file(table, plain_rows(number, 1), partition=Record(city))
+    sizes = [file.file_size_in_bytes for file in data_files(table)]
+
+    health = table_health(table, small_file_bytes=10**6)
+
+    assert health.partitions == 2
+    assert [(p.partition, p.data_files, p.small_files) for p in health.worst_partitions] == [
+        ("city=Pune", 3, 3),
+        ("city=Agra", 1, 1),
+    ]
+    assert isinstance(health.worst_partitions[0], PartitionHealth)
+    assert sum(p.data_bytes for p in health.worst_partitions) == health.data_bytes == sum(sizes)
+    assert sum(bucket.files for bucket in health.size_histogram) == 4
+    assert all(bucket.below_bytes // 2 <= max(sizes) for bucket in health.size_histogram)
+
+
+def test_a_manifest_is_read_once(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 3)
+    first = table_health(table, small_file_bytes=100)
+    for manifest in Path(table.location().removeprefix("file://")).glob("metadata/*-m0.avro"):
+        manifest.unlink()
+
+    assert table_health(table, small_file_bytes=100) == first
