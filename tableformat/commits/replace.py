@@ -1,19 +1,20 @@
 """The replace commit: old files out, new files with the same rows in, by one swap of the table's pointer.
 
-Each attempt starts from the table as it is then, validates anew (see `validation`), writes manifests and a manifest
-list of its own, and swaps. A lost race is tried again; a failed check is a `CommitConflict`, and the caller plans
-again. After an attempt whose outcome is unknown, the table is looked up before anything else happens, and the files of
-that attempt are never removed: the catalog's compare-and-swap makes a second attempt harmless, not the hope that the
-first one failed.
+Each attempt starts from the table as it is then, validates anew (see `validation`), writes what earlier attempts have
+not written yet (see `memory`), and swaps. A lost race is tried again, soon and often: maintenance has time, and writers
+are many. A failed check is a `CommitConflict`, and the caller plans again. After an attempt whose outcome is unknown,
+the table is looked up before anything else happens, and no file of the commit is removed any more: the catalog's
+compare-and-swap makes a second attempt harmless, not the hope that the first one failed.
 """
 
 import logging
+import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -25,6 +26,7 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.snapshot import PreparedSnapshot, prepare_snapshot
@@ -33,9 +35,11 @@ from tableformat.declaration.format_v3 import WriteFormatV3Update
 
 logger = logging.getLogger(__name__)
 
-_RETRIES = 20
-_MIN_WAIT_MS, _MAX_WAIT_MS = 100, 10_000
+# A table's commit.retry properties are for its writers, who have to give up some time; these are maintenance's own.
+_RETRIES = 300
+_FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
 _LOOKUPS = 5
+_LOOKUP_WAIT = 0.1
 
 
 def commit_replacement(
@@ -50,35 +54,35 @@ def commit_replacement(
     Raises `CommitConflict` if the table no longer has what is replaced (nothing was committed), and
     `CommitOutcomeUnknown` if it cannot be said whether the commit happened.
     """
-    attempts = _Attempts()
-    waits: Iterator[float] | None = None
+    attempts: _Attempts | None = None
     while True:
-        table = _load(catalog, identifier, attempts.unknown, sleep)
+        table = _load(catalog, identifier, attempts.unknown if attempts else None, sleep)
+        attempts = attempts or _Attempts(CommitMemory(table.metadata.new_snapshot_id()))
         if landed := attempts.landed(table):
             return landed
-        attempts.remove_lost(table)
-        waits = waits or _waits(table)
-        base = validate_replacement(table, replacement)
-        prepared = prepare_snapshot(table, base, replacement, summary={RUN_ID: replacement.run_id})
+        try:
+            base = validate_replacement(table, replacement, attempts.memory)
+            prepared = prepare_snapshot(table, base, replacement, attempts.memory, summary={RUN_ID: replacement.run_id})
+        except BaseException:
+            attempts.give_up(table)
+            raise
         if attempts.swap(table, prepared):
             return prepared.snapshot
-        wait = next(waits, None)
-        if wait is None:
+        if attempts.count > _RETRIES:
             return _last_look(catalog, identifier, attempts, sleep)
-        sleep(wait)
+        sleep(_wait(attempts.count))
 
 
 class _Attempts:
-    """The snapshots that were offered to the catalog, and what is known of their fate."""
+    """What was offered to the catalog, always under the same snapshot id, and what is known of its fate."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: CommitMemory) -> None:
+        self.memory = memory
         self.unknown: Exception | None = None
         self.last_failure: Exception | None = None
         self.count = 0
-        self._offered: list[PreparedSnapshot] = []
 
     def swap(self, table: Table, prepared: PreparedSnapshot) -> bool:
-        self._offered.append(prepared)
         self.count += 1
         try:
             _swap(table, prepared)
@@ -92,18 +96,17 @@ class _Attempts:
             logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
             self.last_failure = self.unknown = error
             return False
+        if self.unknown is None:
+            self.memory.remove_unused(table.io, prepared.paths)
         return True
 
     def landed(self, table: Table) -> Snapshot | None:
-        found = (table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) for attempt in self._offered)
-        return next((snapshot for snapshot in found if snapshot is not None), None)
+        return table.metadata.snapshot_by_id(self.memory.snapshot_id)
 
-    def remove_lost(self, table: Table) -> None:
-        """Files of attempts that certainly lost; after an unknown outcome nothing is certain any more."""
+    def give_up(self, table: Table) -> None:
+        """Removes what was written, unless an attempt may still land."""
         if self.unknown is None:
-            for attempt in self._offered:
-                attempt.remove_files(table.io)
-            self._offered.clear()
+            self.memory.remove_unused(table.io)
 
 
 def _swap(table: Table, prepared: PreparedSnapshot) -> None:
@@ -145,16 +148,13 @@ def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, s
                     f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and looking it up "
                     f"failed ({error}). Run again with the same run id; no file was removed."
                 ) from error
-            sleep(_MIN_WAIT_MS / 1000 * 2**lookup)
+            sleep(_LOOKUP_WAIT * 2**lookup)
     raise AssertionError("unreachable")
 
 
-def _waits(table: Table) -> Iterator[float]:
-    properties = table.metadata.properties
-    retries = int(properties.get(TableProperties.COMMIT_NUM_RETRIES, _RETRIES))
-    minimum = int(properties.get(TableProperties.COMMIT_MIN_RETRY_WAIT_MS, _MIN_WAIT_MS))
-    maximum = int(properties.get(TableProperties.COMMIT_MAX_RETRY_WAIT_MS, _MAX_WAIT_MS))
-    return (min(minimum * 2**retry, maximum) / 1000 for retry in range(retries))
+def _wait(attempt: int) -> float:
+    """Short, growing slowly, and never the same for two that race each other."""
+    return min(_FIRST_WAIT * 1.2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1)  # noqa: S311 - no secret
 
 
 def _last_look(
@@ -169,7 +169,7 @@ def _last_look(
             f"table {name}: {attempts.count} attempts to commit ended without a certain outcome ({attempts.unknown}), "
             "and none is in the table yet. Run again with the same run id; no file was removed."
         ) from attempts.last_failure
-    attempts.remove_lost(table)
+    attempts.give_up(table)
     raise CommitConflict(
         f"table {name}: lost {attempts.count} races against other writers; try again when it is quieter"
     ) from attempts.last_failure

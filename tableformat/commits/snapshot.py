@@ -5,15 +5,14 @@ Manifests without a file that goes are carried over as they are. In the others s
 number of the snapshot that was planned on, explicitly.
 """
 
-import itertools
+import functools
 import time
-import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
-from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -29,9 +28,9 @@ from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
+from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import AddedFile, Replacement
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
-from tableformat.engine.writing import remove_files
 from tableformat.errors import PermanentError
 from tableformat.inspection import schema_of_spec
 
@@ -42,31 +41,22 @@ class PreparedSnapshot:
 
     snapshot: Snapshot
     paths: tuple[str, ...]
-
-    def remove_files(self, io: FileIO) -> None:
-        """Only when it is certain that this snapshot was not committed."""
-        remove_files(io, self.paths)
+    """The files that were written for it, in this attempt or an earlier one."""
 
 
 def prepare_snapshot(
-    table: Table, base: ReplacementBase, replacement: Replacement, *, summary: Mapping[str, str]
+    table: Table, base: ReplacementBase, replacement: Replacement, memory: CommitMemory, *, summary: Mapping[str, str]
 ) -> PreparedSnapshot:
-    writer = _SnapshotWriter(table)
-    try:
-        return writer.write(base, replacement, summary)
-    except BaseException:
-        remove_files(table.io, writer.paths)
-        raise
+    """Writes what the snapshot needs and earlier attempts have not written yet."""
+    return _SnapshotWriter(table, memory).write(base, replacement, summary)
 
 
 class _SnapshotWriter:
-    def __init__(self, table: Table) -> None:
-        self.paths: list[str] = []
+    def __init__(self, table: Table, memory: CommitMemory) -> None:
         self._table = table
+        self._memory = memory
         self._metadata = table.metadata
-        self._snapshot_id = self._metadata.new_snapshot_id()
-        self._commit = uuid.uuid4()
-        self._numbers = itertools.count()
+        self._snapshot_id = memory.snapshot_id
         self._locations = table.location_provider()
         self._codec: AvroCompressionCodec = self._metadata.properties.get(
             TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
@@ -78,10 +68,11 @@ class _SnapshotWriter:
         )
         manifests = self._added(base, replacement, collector)
         manifests += [self._filtered(touched, collector) for touched in base.touched]
+        own = [manifest.manifest_path for manifest in manifests]
         created = len(manifests)
         manifests += base.kept
         sequence_number = self._metadata.next_sequence_number()
-        path = self._locations.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._commit}.avro")
+        path = self._locations.new_metadata_location(self._memory.new_list_name())
         first_row_id = (self._metadata.next_row_id or 0) if isinstance(self._metadata, TableMetadataV3) else None
         added_rows = write_manifest_list(
             self._output(path),
@@ -113,7 +104,7 @@ class _SnapshotWriter:
             first_row_id=first_row_id,
             added_rows=added_rows if first_row_id is not None else None,
         )
-        return PreparedSnapshot(snapshot, tuple(self.paths))
+        return PreparedSnapshot(snapshot, (*own, path))
 
     def _added(
         self, base: ReplacementBase, replacement: Replacement, collector: SnapshotSummaryCollector
@@ -122,28 +113,38 @@ class _SnapshotWriter:
         for added in replacement.added:
             by_spec[added.spec_id].append(added)
         manifests = []
-        for spec_id, files in by_spec.items():
-            with self._manifest(spec_id, ManifestContent.DATA) as writer:
-                for added in files:
-                    data_file = _data_file(added)
-                    self._count(collector.add_file, data_file)
-                    writer.add(
-                        ManifestEntry.from_args(
-                            status=ManifestEntryStatus.ADDED,
-                            snapshot_id=self._snapshot_id,
-                            sequence_number=base.starting_sequence_number,
-                            file_sequence_number=None,
-                            data_file=data_file,
-                        )
-                    )
-            manifests.append(writer.to_manifest_file())
+        for spec_id, added_files in by_spec.items():
+            files = [_data_file(file) for file in added_files]
+            for file in files:
+                self._count(collector.add_file, file)
+            write = functools.partial(self._write_added, spec_id, files, base.starting_sequence_number)
+            manifests.append(self._memory.manifest(("added", spec_id), write))
         return manifests
 
+    def _write_added(self, spec_id: int, files: Sequence[DataFile], sequence_number: int) -> ManifestFile:
+        with self._manifest(spec_id, ManifestContent.DATA) as writer:
+            for file in files:
+                writer.add(
+                    ManifestEntry.from_args(
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id,
+                        sequence_number=sequence_number,
+                        file_sequence_number=None,
+                        data_file=file,
+                    )
+                )
+        return writer.to_manifest_file()
+
     def _filtered(self, touched: TouchedManifest, collector: SnapshotSummaryCollector) -> ManifestFile:
+        for position in touched.removed:
+            self._count(collector.remove_file, touched.entries[position].data_file)
+        cause = (touched.manifest.manifest_path, touched.removed)
+        return self._memory.manifest(cause, functools.partial(self._write_filtered, touched))
+
+    def _write_filtered(self, touched: TouchedManifest) -> ManifestFile:
         with self._manifest(touched.manifest.partition_spec_id, touched.manifest.content) as writer:
             for position, entry in enumerate(touched.entries):
                 if position in touched.removed:
-                    self._count(collector.remove_file, entry.data_file)
                     writer.delete(entry)
                 else:
                     writer.existing(entry)
@@ -161,7 +162,7 @@ class _SnapshotWriter:
         return schema
 
     def _manifest(self, spec_id: int, content: ManifestContent) -> FullManifestWriter:
-        path = self._locations.new_metadata_location(f"{self._commit}-m{next(self._numbers)}.avro")
+        path = self._locations.new_metadata_location(self._memory.new_manifest_name())
         return FullManifestWriter(
             self._metadata.format_version,
             content,
@@ -173,7 +174,7 @@ class _SnapshotWriter:
         )
 
     def _output(self, path: str) -> OutputFile:
-        self.paths.append(path)
+        self._memory.note(path)
         return self._table.io.new_output(path)
 
 

@@ -14,6 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from tableformat.commits.errors import CommitConflict
+from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.errors import PermanentError
 from tableformat.inspection import (
@@ -23,7 +24,6 @@ from tableformat.inspection import (
     global_specs,
     live_file,
     partition_key,
-    read_entries,
     read_manifests,
 )
 
@@ -54,13 +54,13 @@ class ReplacementBase:
     touched: tuple[TouchedManifest, ...]
 
 
-def validate_replacement(table: Table, replacement: Replacement) -> ReplacementBase:
+def validate_replacement(table: Table, replacement: Replacement, memory: CommitMemory) -> ReplacementBase:
     """Raise `CommitConflict` where the table no longer has what is replaced."""
     name, metadata = ".".join(table.name()), table.metadata
     head, start = _head_and_start(name, metadata, replacement)
     sequence_number = start.sequence_number or 0
     manifests = [
-        (manifest, tuple(read_entries(table.io, manifest)))
+        (manifest, memory.entries(table.io, manifest))
         for manifest in read_manifests(table.io, head)
         if manifest.has_added_files() or manifest.has_existing_files()
     ]

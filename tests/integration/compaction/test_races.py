@@ -1,15 +1,20 @@
 """Other writers, other compactions and broken connections between plan and commit: no row is lost or comes back."""
 
+import re
 import threading
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.manifest import DataFileContent
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFileContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
+from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.commits import CommitOutcomeUnknown
+from tableformat.inspection import read_entries
 from tableformat.maintenance import Executor, InProcessExecutor
 from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.compaction.run import CompactionFailed
@@ -274,3 +279,61 @@ def test_another_run_goes_on_where_the_first_left_off(catalog: SqlCatalog, table
     append_many(table.refresh(), 6, start=100)
     assert compacted(catalog).files_rewritten == 7
     assert ids(table) == [*range(60), *range(100, 160)]
+
+
+def test_an_attempt_after_a_lost_race_reads_and_writes_only_what_is_new(
+    table: Table, faulty: FaultyCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in (1000, 2000, 3000):
+        faulty.before.append(partial(append_many, table, 1, start=start))
+    reads: Counter[str] = Counter()
+
+    def counted(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+        reads[manifest.manifest_path] += 1
+        return read_entries(io, manifest)
+
+    monkeypatch.setattr("tableformat.commits.memory.read_entries", counted)
+    before = set(metadata_files(table))
+    run(faulty)
+    table.refresh()
+
+    assert set(reads.values()) == {1}, "no manifest is read twice, however many attempts it takes"
+    written = {path for path in set(metadata_files(table)) - before if re.search(r"-m\d+\.avro$", path)}
+    head = table.current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    own = {m.manifest_path for m in head.manifests(table.io) if m.added_snapshot_id == head.snapshot_id}
+    appended = {m.manifest_path for m in head.manifests(table.io)} - own
+    assert {f"file://{path}" for path in written} == own | appended, "nothing of the lost attempts is left"
+
+
+def test_a_writer_that_never_pauses_does_not_keep_a_compaction_from_landing(tmp_path: Path) -> None:
+    catalog = open_catalog(
+        SqlConfig(name="lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    )
+    table = create(catalog)
+    append_many(table, 40)
+    stopped, appended = threading.Event(), 0
+
+    def write() -> None:
+        nonlocal appended
+        writer = catalog.load_table(IDENTIFIER)
+        while not stopped.is_set():
+            append_many(writer.refresh(), 1, start=10_000 + 10 * appended)
+            appended += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        result = compact(catalog, IDENTIFIER, SMALL_TARGET, executor=InProcessExecutor(), run_id="run", now=NOW)
+    finally:
+        stopped.set()
+        thread.join()
+    assert result.files_rewritten >= 40
+    assert result.replans == 0
+    assert ids(table) == [*range(400), *range(10_000, 10_000 + 10 * appended)]
+
+
+def metadata_files(table: Table) -> list[str]:
+    folder = Path(table.location().removeprefix("file://")) / "metadata"
+    return [str(path) for path in folder.iterdir()]

@@ -1,0 +1,59 @@
+"""What the attempts of one commit share, so that an attempt after a lost race costs only what changed meanwhile.
+
+Manifests are immutable: one that was read need not be read again, and one that was written for this commit serves the
+next attempt too, because all attempts carry the same snapshot id. Under a writer that commits several times a second
+this is the difference between winning the race soon and never.
+"""
+
+import itertools
+import uuid
+from collections.abc import Callable, Hashable, Iterable
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestEntry, ManifestFile
+
+from tableformat.engine.writing import remove_files
+from tableformat.inspection import read_entries
+
+
+class CommitMemory:
+    def __init__(self, snapshot_id: int) -> None:
+        self.snapshot_id = snapshot_id
+        self._commit = uuid.uuid4()
+        self._numbers = itertools.count()
+        self._entries: dict[str, tuple[ManifestEntry, ...]] = {}
+        self._manifests: dict[Hashable, ManifestFile] = {}
+        self._written: list[str] = []
+
+    def new_manifest_name(self) -> str:
+        return f"{self._commit}-m{next(self._numbers)}.avro"
+
+    def new_list_name(self) -> str:
+        return f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._commit}.avro"
+
+    def note(self, path: str) -> None:
+        """A file that is about to be written for this commit."""
+        self._written.append(path)
+
+    def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
+        """The manifest's live entries, read once."""
+        path = manifest.manifest_path
+        if path not in self._entries:
+            self._entries[path] = tuple(read_entries(io, manifest))
+        return self._entries[path]
+
+    def manifest(self, cause: Hashable, write: Callable[[], ManifestFile]) -> ManifestFile:
+        """The manifest that was written for this cause, written first if need be.
+
+        Each call gives a value of its own: the writer of a list sets the sequence number of its attempt in it.
+        """
+        if cause not in self._manifests:
+            self._manifests[cause] = write()
+        known = self._manifests[cause]
+        return ManifestFile(*(known[position] for position in range(len(known))))
+
+    def remove_unused(self, io: FileIO, used: Iterable[str] = ()) -> None:
+        """The files of this commit that its winner does not use; only when every attempt's fate is certain."""
+        keep = set(used)
+        remove_files(io, [path for path in self._written if path not in keep])
+        self._written = [path for path in self._written if path in keep]
