@@ -20,7 +20,6 @@ from tests.servers.kubernetes import KubernetesAccess
 from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
-MOST_RACING_APPENDS = 20  # on a busy machine a writer without an end could keep a slow committer from ever winning
 CITIES = ("Delhi", "Kochi", "Pune", "Surat", "Agra")
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -118,7 +117,7 @@ class RacingWriter:
 
     def _write(self) -> None:
         table = self._scene.catalog().load_table(("sales", "payments"))
-        while not self._stopped.wait(0.5) and self.rows < MOST_RACING_APPENDS:
+        while not self._stopped.wait(0.3):
             table.refresh()
             table.append(rows(self._first + self.rows, 1))
             self.rows += 1

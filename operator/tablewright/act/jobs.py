@@ -114,7 +114,7 @@ def _pod(job: MaintenanceJob, catalog: TableCatalog, settings: JobSettings) -> d
             {
                 "name": "driver",
                 "image": defaults.image or settings.image,
-                "command": ["python", "-m", "tablejobs"],
+                "args": ["python", "-m", "tablejobs"],  # the image's entry point reaps what it leaves
                 "env": _environment(job, catalog),
                 "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
                 "securityContext": {
