@@ -30,10 +30,12 @@ from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollec
 
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.replacement import AddedFile, Replacement
-from tableformat.commits.validation import ReplacementBase, TouchedManifest
+from tableformat.commits.validation import ReplacementBase
 from tableformat.engine.writing import remove_files
 from tableformat.errors import PermanentError
 from tableformat.inspection import schema_of_spec
+
+_ENTRIES_PER_MANIFEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class _SnapshotWriter:
             int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
         )
         manifests = self._added(base, replacement, collector)
-        manifests += [self._filtered(touched, collector) for touched in base.touched]
+        manifests += self._filtered(base, collector)
         created = len(manifests)
         manifests += base.kept
         sequence_number = self._metadata.next_sequence_number()
@@ -139,15 +141,24 @@ class _SnapshotWriter:
             manifests.append(writer.to_manifest_file())
         return manifests
 
-    def _filtered(self, touched: TouchedManifest, collector: SnapshotSummaryCollector) -> ManifestFile:
-        with self._manifest(touched.manifest.partition_spec_id, touched.manifest.content) as writer:
-            for position, entry in enumerate(touched.entries):
-                if position in touched.removed:
-                    self._count(collector.remove_file, entry.data_file)
-                    writer.delete(entry)
-                else:
-                    writer.existing(entry)
-        return writer.to_manifest_file()
+    def _filtered(self, base: ReplacementBase, collector: SnapshotSummaryCollector) -> list[ManifestFile]:
+        """The entries of touched manifests, in as few new ones as they fit: every append left a manifest of its own."""
+        together: dict[tuple[int, ManifestContent], list[tuple[ManifestEntry, bool]]] = defaultdict(list)
+        for touched in base.touched:
+            entries = together[touched.manifest.partition_spec_id, touched.manifest.content]
+            entries += [(entry, position in touched.removed) for position, entry in enumerate(touched.entries)]
+        manifests = []
+        for (spec_id, content), entries in together.items():
+            for start in range(0, len(entries), _ENTRIES_PER_MANIFEST):
+                with self._manifest(spec_id, content) as writer:
+                    for entry, goes in entries[start : start + _ENTRIES_PER_MANIFEST]:
+                        if goes:
+                            self._count(collector.remove_file, entry.data_file)
+                            writer.delete(entry)
+                        else:
+                            writer.existing(entry)
+                manifests.append(writer.to_manifest_file())
+        return manifests
 
     def _count(self, count: Callable[..., None], data_file: DataFile) -> None:
         spec = self._metadata.specs()[data_file.spec_id]
