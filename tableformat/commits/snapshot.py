@@ -34,6 +34,8 @@ from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.errors import PermanentError
 from tableformat.inspection import schema_of_spec
 
+_ENTRIES_PER_MANIFEST = 10_000
+
 
 @dataclass(frozen=True)
 class PreparedSnapshot:
@@ -67,7 +69,7 @@ class _SnapshotWriter:
             int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
         )
         manifests = self._added(base, replacement, collector)
-        manifests += [self._filtered(touched, collector) for touched in base.touched]
+        manifests += self._filtered(base, collector)
         own = [manifest.manifest_path for manifest in manifests]
         created = len(manifests)
         manifests += base.kept
@@ -135,16 +137,33 @@ class _SnapshotWriter:
                 )
         return writer.to_manifest_file()
 
-    def _filtered(self, touched: TouchedManifest, collector: SnapshotSummaryCollector) -> ManifestFile:
-        for position in touched.removed:
-            self._count(collector.remove_file, touched.entries[position].data_file)
-        cause = (touched.manifest.manifest_path, touched.removed)
-        return self._memory.manifest(cause, functools.partial(self._write_filtered, touched))
+    def _filtered(self, base: ReplacementBase, collector: SnapshotSummaryCollector) -> list[ManifestFile]:
+        """The entries of touched manifests, in as few new ones as they fit: every append left a manifest of its own."""
+        together: dict[tuple[int, ManifestContent], list[TouchedManifest]] = defaultdict(list)
+        for touched in base.touched:
+            together[touched.manifest.partition_spec_id, touched.manifest.content].append(touched)
+            for position in touched.removed:
+                self._count(collector.remove_file, touched.entries[position].data_file)
+        manifests = []
+        for (spec_id, content), group in together.items():
+            sources = tuple((touched.manifest.manifest_path, touched.removed) for touched in group)
+            entries = [
+                (entry, position in touched.removed)
+                for touched in group
+                for position, entry in enumerate(touched.entries)
+            ]
+            for start in range(0, len(entries), _ENTRIES_PER_MANIFEST):
+                part = entries[start : start + _ENTRIES_PER_MANIFEST]
+                write = functools.partial(self._write_filtered, spec_id, content, part)
+                manifests.append(self._memory.manifest((sources, start), write))
+        return manifests
 
-    def _write_filtered(self, touched: TouchedManifest) -> ManifestFile:
-        with self._manifest(touched.manifest.partition_spec_id, touched.manifest.content) as writer:
-            for position, entry in enumerate(touched.entries):
-                if position in touched.removed:
+    def _write_filtered(
+        self, spec_id: int, content: ManifestContent, entries: Sequence[tuple[ManifestEntry, bool]]
+    ) -> ManifestFile:
+        with self._manifest(spec_id, content) as writer:
+            for entry, goes in entries:
+                if goes:
                     writer.delete(entry)
                 else:
                     writer.existing(entry)
