@@ -25,6 +25,22 @@ class DeletionDisabled(PermanentError):
         )
 
 
+class SharedLocation(PermanentError):
+    """A folder of the table belongs to others as well, or to nobody in particular."""
+
+
+class PathsNotComparable(PermanentError):
+    """The table's metadata names files in another way than the storage does: what is needed cannot be told apart."""
+
+
+class TooYoung(PermanentError):
+    """An age guard that would take files which writers are still about to commit."""
+
+
+class ListingIncomplete(TransientError):
+    """The storage did not list a file that is certainly there."""
+
+
 class UnreadableMetadata(PermanentError):
     """A file that says what the table consists of is missing or broken: what is reachable cannot be known."""
 
