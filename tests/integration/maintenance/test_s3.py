@@ -155,7 +155,9 @@ def test_a_store_that_asks_to_slow_down_is_waited_for(
 
 
 def test_a_refused_request_is_no_reason_to_wait(s3: S3Access) -> None:
-    wrong = S3Store(s3_client(s3.file_io_properties() | {"s3.secret-access-key": "wrong"}), sleep=lambda _: pytest.fail())
+    wrong = S3Store(
+        s3_client(s3.file_io_properties() | {"s3.secret-access-key": "wrong"}), sleep=lambda _: pytest.fail("waited")
+    )
 
     with pytest.raises(StorageUnavailable, match="refused"):
         list(wrong.files("s3://some-bucket/t"))
