@@ -9,12 +9,16 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate, ValidatableTableRequirement
 from pyiceberg.typedef import Identifier
+from typing_extensions import override
 
 from tableformat.catalogs.backoff import READS, Backoff, RetryPolicy, commit_policy
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
@@ -29,6 +33,26 @@ _RETRIES = 20
 class Change:
     updates: tuple[TableUpdate, ...]
     requirements: tuple[TableRequirement, ...]
+
+
+class SnapshotsStillThere(ValidatableTableRequirement):
+    """An expiry between load and swap may have taken snapshots that the change builds on, and their files with them."""
+
+    type: Literal["tablewright-snapshots-still-there"] = "tablewright-snapshots-still-there"
+    snapshots: frozenset[int]
+
+    @override
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as PyIceberg's own do
+        there = {snapshot.snapshot_id for snapshot in base_metadata.snapshots} if base_metadata else set()
+        if gone := self.snapshots - there:
+            raise CommitFailedException(f"Requirement failed: snapshots {sorted(gone)} have expired")
+
+
+def snapshots_still_there(table: Table, *snapshot_ids: int) -> tuple[TableRequirement, ...]:
+    """As a requirement. A REST catalog understands Iceberg's own only, which has none for this."""
+    if not snapshot_ids or isinstance(table.catalog, RestCatalog):
+        return ()
+    return (cast("TableRequirement", SnapshotsStillThere(snapshots=frozenset(snapshot_ids))),)
 
 
 def commit_change(

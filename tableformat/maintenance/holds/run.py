@@ -16,7 +16,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import Identifier
 
-from tableformat.commits.change import Change, commit_change
+from tableformat.commits.change import Change, commit_change, snapshots_still_there
 from tableformat.maintenance.holds.planning import Hold, HoldPlan, plan_holds
 
 
@@ -61,6 +61,7 @@ def _change(table: Table, plan: HoldPlan) -> Change:
         tuple(updates),
         (
             AssertTableUUID(uuid=table.metadata.table_uuid),
+            *snapshots_still_there(table, *(held.snapshot_id for held in plan.to_set)),
             *(
                 AssertRefSnapshotId(ref=tag, snapshot_id=refs[tag].snapshot_id if tag in refs else None)
                 for tag in touched
