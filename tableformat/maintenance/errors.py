@@ -1,6 +1,8 @@
-"""Why maintenance leaves a table alone."""
+"""Why maintenance leaves a table alone, or did not finish."""
 
-from tableformat.errors import PermanentError
+from collections.abc import Mapping
+
+from tableformat.errors import PermanentError, TransientError
 
 
 class UnsupportedTable(PermanentError):
@@ -11,3 +13,54 @@ class UnsupportedTable(PermanentError):
         self.table = table
         self.reason = reason
         self.remedy = remedy
+
+
+class DeletionDisabled(PermanentError):
+    """The table's `gc.enabled` is false: its files may belong to others as well."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table}: gc.enabled is false, so others may need its files; nothing was changed. Remove that "
+            "property if the files belong to this table alone"
+        )
+
+
+class SharedLocation(PermanentError):
+    """A folder of the table belongs to others as well, or to nobody in particular."""
+
+
+class PathsNotComparable(PermanentError):
+    """The table's metadata names files in another way than the storage does: what is needed cannot be told apart."""
+
+
+class TooYoung(PermanentError):
+    """An age guard that would take files which writers are still about to commit."""
+
+
+class ListingIncomplete(TransientError):
+    """The storage did not list a file that is certainly there."""
+
+
+class UnreadableMetadata(PermanentError):
+    """A file that says what the table consists of is missing or broken: what is reachable cannot be known."""
+
+
+class StorageUnavailable(TransientError):
+    """The storage does not answer, or not as it should."""
+
+
+class ClockBehind(TransientError):
+    """The clock is behind the table's last commit: no age can be computed from it."""
+
+
+class DeletionIncomplete(TransientError):
+    """Files that nothing needs are still there. What was deleted and what was not is known exactly."""
+
+    def __init__(self, table: str, deleted: int, failed: Mapping[str, str]) -> None:
+        location, reason = next(iter(failed.items()))
+        super().__init__(
+            f"table {table}: {deleted} files were deleted and {len(failed)} were not, one is {location}: {reason}. Run "
+            "again when that is mended"
+        )
+        self.deleted = deleted
+        self.failed = dict(failed)

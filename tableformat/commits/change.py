@@ -1,0 +1,123 @@
+"""Commits that change a table's metadata and write no snapshot: refs set or removed, snapshots removed.
+
+They are level-triggered: what is to be done is computed from the table as it is at each attempt, and nothing is left to
+be done once it has been. So a lost race and an unknown outcome have one answer: load the table and look. A request
+whose answer was lost may still arrive late; its requirements then decide, as they do for every other.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate, ValidatableTableRequirement
+from pyiceberg.typedef import Identifier
+from typing_extensions import override
+
+from tableformat.catalogs.backoff import READS, Backoff, RetryPolicy, commit_policy
+from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.errors import PermanentError
+
+logger = logging.getLogger(__name__)
+
+_RETRIES = 20
+
+
+@dataclass(frozen=True)
+class Change:
+    updates: tuple[TableUpdate, ...]
+    requirements: tuple[TableRequirement, ...]
+
+
+class SnapshotsStillThere(ValidatableTableRequirement):
+    """An expiry between load and swap may have taken snapshots that the change builds on, and their files with them."""
+
+    type: Literal["tablewright-snapshots-still-there"] = "tablewright-snapshots-still-there"
+    snapshots: frozenset[int]
+
+    @override
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as PyIceberg's own do
+        there = {snapshot.snapshot_id for snapshot in base_metadata.snapshots} if base_metadata else set()
+        if gone := self.snapshots - there:
+            raise CommitFailedException(f"Requirement failed: snapshots {sorted(gone)} have expired")
+
+
+def snapshots_still_there(table: Table, *snapshot_ids: int) -> tuple[TableRequirement, ...]:
+    """As a requirement. A REST catalog understands Iceberg's own only, which has none for this."""
+    if not snapshot_ids or isinstance(table.catalog, RestCatalog):
+        return ()
+    return (cast("TableRequirement", SnapshotsStillThere(snapshots=frozenset(snapshot_ids))),)
+
+
+def commit_change(
+    catalog: Catalog,
+    identifier: Identifier,
+    prepare: Callable[[Table], Change | None],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Table:
+    """Commit what `prepare` makes of the table, until it makes nothing of it any more; the table as it is then.
+
+    `prepare` may raise what it likes: nothing was committed by that attempt. Raises `CommitConflict` after too many
+    lost races, and `CommitOutcomeUnknown` if it cannot be said whether an attempt landed.
+    """
+    backoff: Backoff | None = None
+    unknown: Exception | None = None
+    while True:
+        table = _load(catalog, identifier, unknown, sleep)
+        change = prepare(table)
+        if change is None:
+            return table
+        backoff = backoff or Backoff(_policy(table), sleep=sleep)
+        name = ".".join(identifier)
+        try:
+            table._do_commit(change.updates, change.requirements)  # with the catalog's clean-up of old metadata files
+            return table
+        except (NoSuchTableError, PermanentError, ValueError, NotImplementedError):
+            raise  # from before the swap: the table is gone, or the change was refused
+        except CommitFailedException as lost:
+            failure: Exception = lost
+            logger.info("a commit lost its race: %s", lost, extra={"table": name})
+        except Exception as error:
+            failure = unknown = error
+            logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
+        if not backoff.wait():
+            if unknown is not None:
+                raise CommitOutcomeUnknown(
+                    f"table {name}: {backoff.attempts} attempts to commit ended without a certain outcome ({unknown}), "
+                    "and the table does not show it yet. Run again; no file was removed."
+                ) from failure
+            raise CommitConflict(
+                f"table {name}: lost {backoff.attempts} races against other writers; try again when it is quieter"
+            ) from failure
+
+
+def _policy(table: Table) -> RetryPolicy:
+    policy = commit_policy(table.metadata.properties)
+    if TableProperties.COMMIT_NUM_RETRIES in table.metadata.properties:
+        return policy
+    return replace(policy, retries=_RETRIES)
+
+
+def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, sleep: Callable[[float], None]) -> Table:
+    """The table as it is now; while an outcome is open, harder to put off."""
+    backoff = Backoff(READS, sleep=sleep)
+    while True:
+        try:
+            return catalog.load_table(identifier)
+        except NoSuchTableError:
+            raise
+        except Exception as error:
+            if unknown is None:
+                raise
+            if not backoff.wait():
+                raise CommitOutcomeUnknown(
+                    f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and looking it up "
+                    f"failed ({error}). Run again; no file was removed."
+                ) from error

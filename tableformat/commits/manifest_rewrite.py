@@ -1,0 +1,142 @@
+"""Writes the live entries of some manifests into others, and the snapshot that has those instead.
+
+An entry stays what it is: its file, its snapshot, its sequence numbers and its first row id; its status is `EXISTING`
+now. Entries of removed files are not carried over: they speak of an older snapshot. The snapshot's rows are its
+parent's.
+"""
+
+import itertools
+import time
+import uuid
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.avro.codecs import AvroCompressionCodec
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadataV3
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.typedef import Record
+
+from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
+from tableformat.commits.runs import RUN_ID
+from tableformat.errors import PermanentError
+from tableformat.inspection import read_entries, schema_of_spec
+
+
+class EntriesDoNotMatch(PermanentError):
+    """The new manifests do not have the entries of the old ones; committing them would change the table."""
+
+
+@dataclass(frozen=True)
+class RewrittenManifests:
+    """Manifests that are written and that nothing refers to yet, for one snapshot to come."""
+
+    snapshot_id: int
+    replaced: frozenset[str]
+    manifests: tuple[ManifestFile, ...]
+    entries: int
+
+
+def rewrite_manifests_of(
+    table: Table, groups: Sequence[tuple[int, ManifestContent, Sequence[ManifestFile], int]]
+) -> RewrittenManifests:
+    """Each group is a spec, a content, the manifests that go, and how many are to come."""
+    snapshot_id, commit, numbers = table.metadata.new_snapshot_id(), uuid.uuid4(), itertools.count()
+    written: list[ManifestFile] = []
+    total = 0
+    for spec_id, content, manifests, count in groups:
+        entries = [entry for manifest in manifests for entry in read_entries(table.io, manifest)]
+        recorded = sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in manifests)
+        if all(each.added_files_count is not None for each in manifests) and recorded != len(entries):
+            raise EntriesDoNotMatch(
+                f"table {'.'.join(table.name())}: manifests with {recorded} live entries by their list have "
+                f"{len(entries)}; nothing was committed"
+            )
+        entries.sort(key=lambda entry: _order(entry.data_file.partition))
+        size = max(1, -(-len(entries) // count))
+        for start in range(0, len(entries), size):
+            path = table.location_provider().new_metadata_location(f"{commit}-m{next(numbers)}.avro")
+            written.append(_write(table, path, snapshot_id, spec_id, content, entries[start : start + size]))
+        total += len(entries)
+    replaced = frozenset(each.manifest_path for _, _, manifests, _ in groups for each in manifests)
+    return RewrittenManifests(snapshot_id, replaced, tuple(written), total)
+
+
+def snapshot_with(
+    table: Table, head: Snapshot, current: Sequence[ManifestFile], rewritten: RewrittenManifests, *, run_id: str
+) -> Snapshot:
+    """The head's snapshot with the new manifests in the place of the old. `current` has all those that are replaced."""
+    kept = [manifest for manifest in current if manifest.manifest_path not in rewritten.replaced]
+    metadata = table.metadata
+    path = table.location_provider().new_metadata_location(f"snap-{rewritten.snapshot_id}-0-{uuid.uuid4()}.avro")
+    first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
+    sequence_number = metadata.next_sequence_number()
+    added_rows = write_manifest_list(
+        table.io.new_output(path),
+        [*rewritten.manifests, *kept],
+        format_version=metadata.format_version,
+        snapshot_id=rewritten.snapshot_id,
+        parent_snapshot_id=head.snapshot_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+        avro_compression=_codec(table),
+    )
+    changes = {
+        "manifests-created": str(len(rewritten.manifests)),
+        "manifests-kept": str(len(kept)),
+        "manifests-replaced": str(len(rewritten.replaced)),
+        "entries-processed": str(rewritten.entries),
+        RUN_ID: run_id,
+    }
+    # PyIceberg computes the totals of the operations that it writes itself, which `replace` is not one of.
+    totals = update_snapshot_summaries(Summary(Operation.OVERWRITE, **changes), head.summary)
+    return Snapshot(
+        snapshot_id=rewritten.snapshot_id,
+        parent_snapshot_id=head.snapshot_id,
+        sequence_number=sequence_number,
+        timestamp_ms=max(int(time.time() * 1000), head.timestamp_ms),
+        manifest_list=path,
+        summary=Summary(Operation.REPLACE, **totals.additional_properties),
+        schema_id=metadata.current_schema_id,
+        first_row_id=first_row_id,
+        added_rows=added_rows if first_row_id is not None else None,
+    )
+
+
+def _write(
+    table: Table, path: str, snapshot_id: int, spec_id: int, content: ManifestContent, entries: list[ManifestEntry]
+) -> ManifestFile:
+    schema = schema_of_spec(table.metadata, spec_id)
+    if schema is None:
+        name = ".".join(table.name())
+        raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
+    with FullManifestWriter(
+        table.metadata.format_version,
+        content,
+        table.metadata.specs()[spec_id],
+        schema,
+        table.io.new_output(path),
+        snapshot_id,
+        _codec(table),
+    ) as writer:
+        for entry in entries:
+            writer.existing(entry)
+    return writer.to_manifest_file()
+
+
+def _codec(table: Table) -> AvroCompressionCodec:
+    return table.metadata.properties.get(  # type: ignore[return-value]  # the writer refuses what is no codec
+        TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+    )
+
+
+def _order(partition: Record) -> tuple[Hashable, ...]:
+    """Neighbours in it are neighbours in every partition field, the first one first; no value comes before any."""
+    values = (partition[position] for position in range(len(partition)))
+    return tuple((value is not None, 0 if value is None else _comparable(value)) for value in values)
+
+
+def _comparable(value: Hashable) -> Hashable:
+    # Values of one field are of one type and have an order of their own, but for NaN, which would disturb any sort.
+    return (value != value, 0.0 if value != value else value) if isinstance(value, float) else value

@@ -1,0 +1,118 @@
+"""Which snapshots and refs a table may lose: pure, and by the rules of Iceberg's own expiry.
+
+A ref other than main goes when its snapshot is older than the ref's maximum age. A branch keeps its newest snapshots up
+to its minimum count and all that are young enough, walking back until the first that is neither. A tag keeps its
+snapshot. What no remaining ref leads to (staged commits, history that was rolled back) is kept while it is young.
+Beyond those rules, what running jobs started from is kept, and what was committed on top of it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyiceberg.table import TableProperties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.utils.properties import property_as_int
+
+from tableformat.maintenance.expiry.options import ExpiryOptions
+
+_MAX_REF_AGE = "history.expire.max-ref-age-ms"
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What would go, as the table is now."""
+
+    snapshots: frozenset[int]
+    refs: frozenset[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.snapshots and not self.refs
+
+    def covers(self, other: "Retention") -> bool:
+        return other.snapshots <= self.snapshots and other.refs <= self.refs
+
+
+def plan_retention(metadata: TableMetadata, options: ExpiryOptions, *, now: datetime) -> Retention:
+    rules = _Rules.of(metadata, options, int(now.timestamp() * 1000))
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    refs = {name: ref for name, ref in metadata.refs.items() if rules.keeps_ref(name, ref, by_id)}
+    kept = {ref.snapshot_id for ref in refs.values()} | options.protected_snapshots
+    referenced = set(kept)
+    for ref in refs.values():
+        if ref.snapshot_ref_type == SnapshotRefType.BRANCH:
+            ancestors = list(_ancestors(ref.snapshot_id, by_id))
+            referenced.update(snapshot.snapshot_id for snapshot in ancestors)
+            kept.update(snapshot.snapshot_id for snapshot in rules.kept_of_branch(ref, ancestors))
+            kept.update(_back_to(options.protected_snapshots, ancestors))
+    kept.update(
+        snapshot.snapshot_id
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id not in referenced and snapshot.timestamp_ms >= rules.expire_older_than
+    )
+    return Retention(
+        snapshots=frozenset(by_id.keys() - kept),
+        refs=frozenset(metadata.refs.keys() - refs.keys()),
+    )
+
+
+@dataclass(frozen=True)
+class _Rules:
+    now_ms: int
+    expire_older_than: int
+    min_to_keep: int
+    max_ref_age_ms: int | None
+
+    @classmethod
+    def of(cls, metadata: TableMetadata, options: ExpiryOptions, now_ms: int) -> "_Rules":
+        properties = metadata.properties
+        age = options.max_snapshot_age_ms
+        if age is None:
+            age = property_as_int(
+                properties, TableProperties.MAX_SNAPSHOT_AGE_MS, TableProperties.MAX_SNAPSHOT_AGE_MS_DEFAULT
+            )
+        count = options.min_snapshots_to_keep or property_as_int(
+            properties, TableProperties.MIN_SNAPSHOTS_TO_KEEP, TableProperties.MIN_SNAPSHOTS_TO_KEEP_DEFAULT
+        )
+        return cls(
+            now_ms=now_ms,
+            expire_older_than=now_ms - (age or 0),
+            min_to_keep=count or 1,
+            max_ref_age_ms=options.max_ref_age_ms or property_as_int(properties, _MAX_REF_AGE),
+        )
+
+    def keeps_ref(self, name: str, ref: SnapshotRef, by_id: Mapping[int, Snapshot]) -> bool:
+        snapshot = by_id.get(ref.snapshot_id)
+        max_age = ref.max_ref_age_ms or self.max_ref_age_ms
+        if name == MAIN_BRANCH or snapshot is None or max_age is None:
+            return True
+        return self.now_ms - snapshot.timestamp_ms <= max_age
+
+    def kept_of_branch(self, ref: SnapshotRef, ancestors: list[Snapshot]) -> Iterator[Snapshot]:
+        older_than = self.expire_older_than
+        if ref.max_snapshot_age_ms is not None:
+            older_than = self.now_ms - ref.max_snapshot_age_ms
+        count = ref.min_snapshots_to_keep or self.min_to_keep
+        for number, snapshot in enumerate(ancestors):
+            if number >= count and snapshot.timestamp_ms < older_than:
+                return
+            yield snapshot
+
+
+def _back_to(protected: frozenset[int], ancestors: list[Snapshot]) -> list[int]:
+    """The snapshots from the head back to the last protected one: a job validates every commit since its start."""
+    ids = [snapshot.snapshot_id for snapshot in ancestors]
+    last = max((position for position, each in enumerate(ids) if each in protected), default=-1)
+    return ids[: last + 1]
+
+
+def _ancestors(snapshot_id: int, by_id: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
+    """The snapshot and what it came from, as far back as the history goes."""
+    snapshot, seen = by_id.get(snapshot_id), set[int]()
+    while snapshot is not None and snapshot.snapshot_id not in seen:
+        yield snapshot
+        seen.add(snapshot.snapshot_id)
+        snapshot = None if snapshot.parent_snapshot_id is None else by_id.get(snapshot.parent_snapshot_id)

@@ -1,0 +1,100 @@
+"""Removes orphan files as the action says: report, mark and delete at a later finding, or delete.
+
+Right before anything is deleted the table is looked at once more, and what was committed meanwhile is read: a file
+that a commit took up after all stays. Killed at any point and run again, it ends in the same state.
+"""
+
+import logging
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
+
+from tableformat.maintenance.errors import DeletionIncomplete
+from tableformat.maintenance.orphans.marks import MarkList
+from tableformat.maintenance.orphans.options import OrphanAction, OrphanOptions
+from tableformat.maintenance.orphans.planning import OrphanPlan, plan_orphans
+from tableformat.maintenance.reachability import FileKind, Reachability, TableFile
+from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
+
+logger = logging.getLogger(__name__)
+
+_DELETED_AT_A_TIME = 10_000
+
+
+class OrphanResult(BaseModel):
+    """What a run found and did; JSON on the way to whoever asked for it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files_listed: int = 0
+    orphans: int = 0
+    orphan_bytes: int = 0
+    files_marked: int = 0
+    """Waiting for their grace period to end."""
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+
+
+def remove_orphans(
+    catalog: Catalog,
+    identifier: Identifier,
+    options: OrphanOptions,
+    *,
+    now: datetime,
+    store: FileStore | None = None,
+) -> OrphanResult:
+    """Raises before any deletion where orphans cannot be told for certain, and `DeletionIncomplete` after it."""
+    store = store or open_store(catalog.load_table(identifier).io)
+    table, plan = plan_orphans(catalog, identifier, options, now=now, store=store)
+    logger.info("%s", plan, extra={"table": plan.table})
+    now_ms = int(now.timestamp() * 1000)
+    result = OrphanResult(files_listed=plan.files_listed, orphans=len(plan.orphans), orphan_bytes=plan.bytes)
+    if options.action is OrphanAction.REPORT:
+        return result
+    if options.action is OrphanAction.DELETE:
+        return _with(result, _delete(table, plan, plan.orphans, store))
+    marks = MarkList(table, store)
+    marked = marks.read()
+    due = marked.due(plan.orphans, now_ms=now_ms, grace_ms=options.grace_ms)
+    deleted = _delete(table, plan, due, store)
+    waiting = [file for file in plan.orphans if file not in deleted]
+    marks.write(marked.carried_over(waiting, now_ms=now_ms))
+    return _with(result, deleted, waiting=len(waiting))
+
+
+def _delete(
+    table: Table, plan: OrphanPlan, files: list[StoredFile] | tuple[StoredFile, ...], store: FileStore
+) -> set[StoredFile]:
+    """The files that are gone."""
+    if not files:
+        return set()
+    table.refresh()
+    candidates = [(file, TableFile(file.location, FileKind.DATA, file.size_bytes)) for file in files]
+    dead = Reachability(plan.table, table.io).without_live(
+        {candidate.key: candidate for _, candidate in candidates},
+        table.metadata,
+        table.metadata_location,
+        known=plan.known,
+    )
+    going = {file.location: file for file, candidate in candidates if candidate.key in dead}
+    locations = list(going)
+    outcome = Deleted.merged(
+        store.delete(locations[start : start + _DELETED_AT_A_TIME])
+        for start in range(0, len(locations), _DELETED_AT_A_TIME)
+    )
+    if outcome.failed:
+        raise DeletionIncomplete(plan.table, len(outcome.deleted), outcome.failed)
+    return {going[location] for location in (*outcome.deleted, *outcome.missing)}
+
+
+def _with(result: OrphanResult, deleted: set[StoredFile], waiting: int = 0) -> OrphanResult:
+    return result.model_copy(
+        update={
+            "files_marked": waiting,
+            "files_deleted": len(deleted),
+            "bytes_deleted": sum(file.size_bytes for file in deleted),
+        }
+    )

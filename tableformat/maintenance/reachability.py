@@ -1,0 +1,231 @@
+"""Which files a table's snapshots lead to: the one place that knows, for everything that deletes.
+
+A file lives as long as a live entry (added or existing) of a manifest of any snapshot names it, or the metadata names
+it itself. Nothing else counts: not the path of a removed entry (several deletion vectors share one file), and not
+sequence numbers (a cherry-picked file has one in each of its snapshots). Manifests are read once each, in parallel,
+and only the fields that are needed are decoded. One that cannot be read stops everything: what is unknown is alive.
+
+Files are compared by their path alone, without scheme and bucket: one file written in two ways is one file, and two
+files of one name in two buckets keep each other alive, which errs on the safe side.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import TypeVar
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+
+from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
+from tableformat.maintenance.projected_avro import read_projected
+from tableformat.maintenance.storage import Place
+
+_PARALLEL = 8
+ANY_STORE = "*"
+"""Of a path that is alive in more than one store."""
+_AHEAD = 64  # files read ahead of their use; their contents are in memory
+
+_MANIFEST_LIST = Schema(
+    NestedField(500, "manifest_path", StringType(), required=True),
+    NestedField(501, "manifest_length", LongType(), required=True),
+)
+_MANIFEST = Schema(
+    NestedField(0, "status", IntegerType(), required=True),
+    NestedField(
+        2,
+        "data_file",
+        StructType(
+            NestedField(134, "content", IntegerType(), required=False, initial_default=DataFileContent.DATA),
+            NestedField(100, "file_path", StringType(), required=True),
+            NestedField(104, "file_size_in_bytes", LongType(), required=True),
+        ),
+        required=True,
+    ),
+)
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class FileKind(StrEnum):
+    """Kinds of files, in the order in which they go: what leads to others goes after them."""
+
+    DATA = "data"
+    DELETES = "deletes"
+    STATISTICS = "statistics"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest list"
+    METADATA = "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    location: str
+    kind: FileKind
+    size_bytes: int
+
+    @property
+    def key(self) -> str:
+        return key_of(self.location)
+
+
+def key_of(location: str) -> str:
+    """By which files are compared."""
+    return Place.of(location).comparable_path
+
+
+class Reachability:
+    """Reads what a table consists of. Holds no state but how to read and what to say when that fails."""
+
+    def __init__(self, table: str, io: FileIO) -> None:
+        self._table = table
+        self._io = io
+
+    def manifests(self, snapshots: Iterable[Snapshot]) -> dict[str, TableFile]:
+        """The manifests of all the snapshots, and their manifest lists, by their keys."""
+        found: dict[str, TableFile] = {}
+        for manifest_list, manifests in _parallel(self._read_list, (s.manifest_list for s in snapshots)):
+            found[manifest_list.key] = manifest_list
+            found.update((manifest.key, manifest) for manifest in manifests)
+        return found
+
+    def live_files(self, manifests: Iterable[TableFile]) -> Iterator[list[TableFile]]:
+        """The data and delete files that live in each of the manifests."""
+        only = (file.location for file in manifests if file.kind is FileKind.MANIFEST)
+        return _parallel(self._read_manifest, only)
+
+    def everything(self, metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
+        """The keys of all files that the table needs, itself included, and the store that each lies in."""
+        alive: dict[str, str] = {}
+
+        def lives(location: str) -> None:
+            place = Place.of(location)
+            key, store = place.comparable_path, sys.intern(place.store)
+            alive[key] = store if alive.get(key, store) == store else ANY_STORE
+
+        manifests = self.manifests(metadata.snapshots)
+        lives(metadata_location)
+        for entry in metadata.metadata_log:
+            lives(entry.metadata_file)
+        for file in (*manifests.values(), *statistics_files(metadata)):
+            lives(file.location)
+        for files in self.live_files(manifests.values()):
+            for file in files:
+                lives(file.location)
+        return alive
+
+    def without_live(
+        self,
+        files: Mapping[str, TableFile],
+        metadata: TableMetadata,
+        metadata_location: str,
+        *,
+        known: "Known | None" = None,
+    ) -> dict[str, TableFile]:
+        """Those of the files that the table does not need. What is `known` not to lead to any of them is not read."""
+        known = known or Known()
+        dead = dict(files)
+        for key in metadata_files(metadata, metadata_location):
+            dead.pop(key, None)
+        for file in statistics_files(metadata):
+            dead.pop(file.key, None)
+        unknown = [s for s in metadata.snapshots if s.snapshot_id not in known.snapshots] if dead else []
+        manifests = self.manifests(unknown)
+        for key in manifests:
+            dead.pop(key, None)
+        unread = [file for key, file in manifests.items() if key not in known.manifests]
+        if any(file.kind in (FileKind.DATA, FileKind.DELETES, FileKind.STATISTICS) for file in dead.values()):
+            for live in self.live_files(unread):
+                for file in live:
+                    dead.pop(file.key, None)
+        return dead
+
+    def _read_list(self, location: str) -> tuple[TableFile, list[TableFile]]:
+        with self._reading("manifest list", location):
+            content = self._content(location)
+            manifests = [
+                TableFile(record[0], FileKind.MANIFEST, record[1])
+                for record in read_projected(location, content, _MANIFEST_LIST)
+            ]
+        return TableFile(location, FileKind.MANIFEST_LIST, len(content)), manifests
+
+    def _read_manifest(self, location: str) -> list[TableFile]:
+        with self._reading("manifest", location):
+            entries = read_projected(location, self._content(location), _MANIFEST)
+            return [
+                TableFile(file[1], FileKind.DELETES if file[0] else FileKind.DATA, file[2])
+                for status, file in ((entry[0], entry[1]) for entry in entries)
+                if status != ManifestEntryStatus.DELETED
+            ]
+
+    def _content(self, location: str) -> bytes:
+        with self._io.new_input(location).open() as stream:
+            return stream.read()
+
+    @contextmanager
+    def _reading(self, what: str, location: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise UnreadableMetadata(
+                f"table {self._table}: its {what} {location} does not exist, so nobody can say which files are needed; "
+                "nothing was deleted. Restore it, or expire the snapshots that lead to it by another engine"
+            ) from error
+        except OSError as error:
+            raise StorageUnavailable(
+                f"table {self._table}: its {what} {location} cannot be read now ({error}); nothing was deleted. "
+                "Run again"
+            ) from error
+        except Exception as error:  # whatever a decoder says of bytes that are no Avro
+            raise UnreadableMetadata(
+                f"table {self._table}: its {what} {location} is broken ({error}), so nobody can say which files are "
+                "needed; nothing was deleted. Restore it"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Known:
+    """Snapshots and manifests of which it is certain that they do not lead to the files in question."""
+
+    snapshots: frozenset[int] = frozenset()
+    manifests: frozenset[str] = frozenset()
+
+
+def statistics_files(metadata: TableMetadata, snapshots: frozenset[int] | None = None) -> list[TableFile]:
+    """Table and partition statistics, of the given snapshots only or of all."""
+    return [
+        TableFile(statistics.statistics_path, FileKind.STATISTICS, statistics.file_size_in_bytes)
+        for statistics in (*metadata.statistics, *metadata.partition_statistics)
+        if snapshots is None or statistics.snapshot_id in snapshots
+    ]
+
+
+def metadata_files(metadata: TableMetadata, metadata_location: str) -> set[str]:
+    """The keys of the current metadata file and of those that its log names."""
+    return {key_of(metadata_location)} | {key_of(entry.metadata_file) for entry in metadata.metadata_log}
+
+
+def _parallel(read: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """The results in order, with a bounded number of items read ahead. The first failure ends it."""
+    remaining = iter(items)
+    first = list(islice(remaining, _AHEAD))
+    if not first:
+        return
+    with ThreadPoolExecutor(min(_PARALLEL, len(first))) as pool:
+        waiting: list[Future[T]] = [pool.submit(read, item) for item in first]
+        try:
+            while waiting:
+                yield waiting.pop(0).result()
+                waiting += [pool.submit(read, item) for item in islice(remaining, 1)]
+        finally:
+            for future in waiting:
+                future.cancel()

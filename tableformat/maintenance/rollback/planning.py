@@ -1,0 +1,157 @@
+"""Where a rollback would take a table's main branch, and which commits that would cost: pure, before anything happens.
+
+A commit is lost if no other ref leads to it afterwards: nothing protects it from expiry then. Commits that only moved
+rows into other files (`replace`) take no rows with them and are not counted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from tableformat.commits.runs import RUN_ID
+from tableformat.errors import PermanentError
+
+
+class RollbackRefused(PermanentError):
+    """There is nothing to go back to, or going back would cost more than was allowed. Nothing was changed."""
+
+
+class RollbackTarget(BaseModel):
+    """Exactly one of these."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    snapshot_id: int | None = None
+    as_of: AwareDatetime | None = None
+    ref: str | None = None
+    before_run: str | None = None
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if sum(each is not None for each in (self.snapshot_id, self.as_of, self.ref, self.before_run)) != 1:
+            raise ValueError("name one target: snapshot_id, as_of, ref or before_run")
+        return self
+
+
+@dataclass(frozen=True)
+class LostCommit:
+    snapshot_id: int
+    made_at: datetime
+    operation: str
+
+
+@dataclass(frozen=True)
+class RollbackPlan:
+    table: str
+    from_snapshot_id: int
+    to_snapshot_id: int
+    undone: tuple[int, ...]
+    """The snapshots that main leaves behind, newest first."""
+    lost: tuple[LostCommit, ...]
+    """Those of them that no other ref keeps and that changed rows."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.from_snapshot_id == self.to_snapshot_id
+
+    def __str__(self) -> str:
+        if self.is_empty:
+            return f"rollback of {self.table}: main is at snapshot {self.to_snapshot_id} already"
+        lost = ", ".join(f"{each.operation} {each.snapshot_id} of {each.made_at.isoformat()}" for each in self.lost)
+        return (
+            f"rollback of {self.table} from snapshot {self.from_snapshot_id} to {self.to_snapshot_id}: "
+            f"{len(self.undone)} commits undone, lost are: {lost or 'none'}"
+        )
+
+
+def plan_rollback(table: str, metadata: TableMetadata, target: RollbackTarget) -> RollbackPlan:
+    """Raises `RollbackRefused` if the target is not in the history of main."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    main = metadata.refs.get(MAIN_BRANCH)
+    if main is None:
+        raise RollbackRefused(f"table {table} has no snapshots to go back to")
+    history = list(ancestry(main.snapshot_id, by_id))
+    wanted = _wanted(table, metadata, target, history)
+    if all(snapshot.snapshot_id != wanted for snapshot in history):
+        raise RollbackRefused(
+            f"table {table}: snapshot {wanted} is not in the history of main; its oldest is {history[-1].snapshot_id} "
+            f"of {_made_at(history[-1]).isoformat()}. Nothing was changed"
+        )
+    undone = []
+    for snapshot in history:
+        if snapshot.snapshot_id == wanted:
+            break
+        undone.append(snapshot)
+    kept = _kept_by_others(metadata, by_id)
+    return RollbackPlan(
+        table,
+        main.snapshot_id,
+        wanted,
+        undone=tuple(snapshot.snapshot_id for snapshot in undone),
+        lost=tuple(
+            LostCommit(snapshot.snapshot_id, _made_at(snapshot), _operation(snapshot))
+            for snapshot in undone
+            if snapshot.snapshot_id not in kept and _operation(snapshot) != Operation.REPLACE.value
+        ),
+    )
+
+
+def _wanted(table: str, metadata: TableMetadata, target: RollbackTarget, history: list[Snapshot]) -> int:
+    if target.snapshot_id is not None:
+        return target.snapshot_id
+    if target.ref is not None:
+        if target.ref not in metadata.refs:
+            known = ", ".join(sorted(metadata.refs))
+            raise RollbackRefused(f"table {table} has no branch or tag {target.ref!r}; it has {known}")
+        return metadata.refs[target.ref].snapshot_id
+    if target.as_of is not None:
+        as_of_ms = int(target.as_of.timestamp() * 1000)
+        entries = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= as_of_ms]
+        if not entries:
+            raise RollbackRefused(f"table {table}: {target.as_of.isoformat()} is before the history that is left")
+        return entries[-1]
+    of_run = [
+        snapshot
+        for snapshot in history
+        if snapshot.summary is not None and snapshot.summary.additional_properties.get(RUN_ID) == target.before_run
+    ]
+    if not of_run:
+        raise RollbackRefused(f"table {table}: no commit of run {target.before_run} is in the history of main")
+    parent = of_run[-1].parent_snapshot_id
+    if parent is None or all(snapshot.snapshot_id != parent for snapshot in history):
+        raise RollbackRefused(f"table {table}: what was before run {target.before_run} is no longer in the history")
+    return parent
+
+
+def _kept_by_others(metadata: TableMetadata, by_id: dict[int, Snapshot]) -> set[int]:
+    kept: set[int] = set()
+    for name, ref in metadata.refs.items():
+        if name == MAIN_BRANCH:
+            continue
+        if ref.snapshot_ref_type == SnapshotRefType.TAG:
+            kept.add(ref.snapshot_id)
+        else:
+            kept.update(snapshot.snapshot_id for snapshot in ancestry(ref.snapshot_id, by_id))
+    return kept
+
+
+def ancestry(snapshot_id: int, by_id: dict[int, Snapshot]) -> Iterator[Snapshot]:
+    """The snapshot and what it came from, newest first, as far as the history goes."""
+    snapshot = by_id.get(snapshot_id)
+    while snapshot is not None:
+        yield snapshot
+        snapshot = None if snapshot.parent_snapshot_id is None else by_id.get(snapshot.parent_snapshot_id)
+
+
+def _made_at(snapshot: Snapshot) -> datetime:
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return "unknown" if snapshot.summary is None else snapshot.summary.operation.value

@@ -1,0 +1,52 @@
+"""The one way from a table's file I/O to the store that lists and deletes its files."""
+
+from collections.abc import Collection, Iterator
+
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from tableformat.maintenance.storage.arrow import ArrowStore
+from tableformat.maintenance.storage.local import LocalStore
+from tableformat.maintenance.storage.paths import Place
+from tableformat.maintenance.storage.s3 import UNSUPPORTED_PROPERTIES, S3Store, s3_client
+from tableformat.maintenance.storage.store import Deleted, FileStore, StoredFile
+
+
+def open_store(io: FileIO) -> FileStore:
+    """A store that reaches what the file I/O reaches, whatever the scheme of each location."""
+    return _ByScheme(dict(io.properties))
+
+
+class _ByScheme:
+    def __init__(self, properties: dict[str, str]) -> None:
+        self._properties = properties
+        self._stores: dict[str, FileStore] = {}
+
+    def files(self, folder: str) -> Iterator[StoredFile]:
+        return self._store(Place.of(folder)).files(folder)
+
+    def delete(self, locations: Collection[str]) -> Deleted:
+        by_kind: dict[str, list[str]] = {}
+        for location in locations:
+            by_kind.setdefault(self._kind(Place.of(location)), []).append(location)
+        return Deleted.merged(self._store(Place.of(some[0])).delete(some) for some in by_kind.values())
+
+    def _kind(self, place: Place) -> str:
+        if place.is_local:
+            return "local"
+        if place.is_s3 and not any(self._properties.get(name) for name in UNSUPPORTED_PROPERTIES):
+            return "s3"
+        return "arrow"
+
+    def _store(self, place: Place) -> FileStore:
+        kind = self._kind(place)
+        if kind not in self._stores:
+            self._stores[kind] = self._open(kind)
+        return self._stores[kind]
+
+    def _open(self, kind: str) -> FileStore:
+        if kind == "local":
+            return LocalStore()
+        if kind == "s3":
+            return S3Store(s3_client(self._properties))
+        return ArrowStore(PyArrowFileIO(self._properties))

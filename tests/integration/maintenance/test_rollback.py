@@ -1,0 +1,243 @@
+"""Going back and publishing: what is undone, what it costs, and what a lost answer leads to."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from pyiceberg.table import Table
+
+from tableformat.commits import RUN_ID, CommitConflict
+from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
+from tableformat.maintenance.rollback import (
+    CherryPickRefused,
+    RollbackRefused,
+    RollbackTarget,
+    cherry_pick,
+    plan_rollback,
+    roll_back,
+)
+from tests.integration.maintenance.faults import MortalCatalog, killed_after_every_call
+from tests.integration.maintenance.tables import (
+    IDENTIFIER,
+    LocalCatalog,
+    append,
+    create,
+    head,
+    later,
+    read,
+    rows,
+    set_ref,
+    stage,
+    tag,
+)
+
+
+def back(table: Table, target: RollbackTarget, *, accept: bool = True) -> None:
+    roll_back(table.catalog, IDENTIFIER, target, accept_lost_commits=accept)
+    table.refresh()
+
+
+def to(snapshot_id: int) -> RollbackTarget:
+    return RollbackTarget(snapshot_id=snapshot_id)
+
+
+def test_main_goes_back_to_a_snapshot_a_time_a_tag_or_before_a_run(table: Table) -> None:
+    ids = append(table, 2)
+    table.append(rows(), snapshot_properties={RUN_ID: "run-7"})
+    table.append(rows(), snapshot_properties={RUN_ID: "run-7"})
+    last, expected = head(table).snapshot_id, read(table, ids[1])
+    tag(table, "good", ids[1])
+    made = table.metadata.snapshot_by_id(ids[1])
+    assert made is not None
+    as_of = datetime.fromtimestamp(made.timestamp_ms / 1000, UTC)
+
+    for target in (
+        RollbackTarget(as_of=as_of),
+        to(ids[1]),
+        RollbackTarget(ref="good"),
+        RollbackTarget(before_run="run-7"),
+    ):
+        back(table, target)
+        assert head(table).snapshot_id == ids[1]
+        assert read(table, ids[1]) == expected
+        set_ref(table, "main", last)
+
+
+def test_commits_that_nothing_else_keeps_are_not_given_up_unasked(table: Table) -> None:
+    ids = append(table, 3)
+    plan = plan_rollback("db.events", table.metadata, to(ids[0]))
+    assert [lost.snapshot_id for lost in plan.lost] == [ids[2], ids[1]]
+
+    with pytest.raises(RollbackRefused, match=f"append {ids[2]}"):
+        back(table, to(ids[0]), accept=False)
+    assert head(table.refresh()).snapshot_id == ids[2]
+
+    set_ref(table, "kept", ids[2])
+    back(table, to(ids[0]), accept=False)
+    assert head(table).snapshot_id == ids[0]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        to(12345),
+        RollbackTarget(ref="none"),
+        RollbackTarget(before_run="none"),
+        RollbackTarget(as_of=datetime(2000, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_what_is_not_in_the_history_is_refused(table: Table, target: RollbackTarget) -> None:
+    append(table, 2)
+
+    with pytest.raises(RollbackRefused):
+        back(table, target)
+
+
+def test_a_target_is_exactly_one() -> None:
+    with pytest.raises(ValidationError):
+        RollbackTarget()
+    with pytest.raises(ValidationError):
+        RollbackTarget(snapshot_id=1, ref="x")
+
+
+def test_a_commit_made_since_the_plan_is_never_undone(catalog: LocalCatalog, tmp_path: Path) -> None:
+    table = create(catalog)
+    ids = append(table, 2)
+
+    class Racing(LocalCatalog):
+        def commit_table(self, table, requirements, updates):  # type: ignore[no-untyped-def]
+            append(catalog.load_table(IDENTIFIER))
+            return super().commit_table(table, requirements, updates)
+
+    racing = Racing(tmp_path)
+    with pytest.raises(CommitConflict):
+        roll_back(racing, IDENTIFIER, to(ids[0]), accept_lost_commits=True, sleep=lambda _: None)
+    racing.close()
+    assert len(read(table.refresh(), head(table).snapshot_id)) == 9
+
+
+class Deaf(LocalCatalog):
+    """Commits, loses the answer, and lets another writer commit before anybody looks."""
+
+    def commit_table(self, table, requirements, updates):  # type: ignore[no-untyped-def]
+        super().commit_table(table, requirements, updates)
+        other = LocalCatalog(self.folder)
+        append(other.load_table(IDENTIFIER))
+        other.close()
+        raise ConnectionError("the answer was lost")
+
+    folder: Path
+
+
+def test_a_rollback_whose_answer_was_lost_is_not_repeated(catalog: LocalCatalog, tmp_path: Path) -> None:
+    table = create(catalog)
+    ids = append(table, 3)
+    deaf = Deaf(tmp_path)
+    deaf.folder = tmp_path
+
+    roll_back(deaf, IDENTIFIER, to(ids[0]), accept_lost_commits=True, sleep=lambda _: None)
+    deaf.close()
+
+    assert head(table.refresh()).parent_snapshot_id == ids[0]
+
+
+def test_a_staged_snapshot_on_top_of_main_becomes_main(table: Table) -> None:
+    append(table)
+    staged = stage(table)
+
+    result = cherry_pick(table.catalog, IDENTIFIER, staged)
+
+    assert (result.snapshot_id, result.fast_forward) == (staged, True)
+    assert head(table.refresh()).snapshot_id == staged
+
+
+def test_a_staged_append_is_published_on_what_main_has_become_and_only_once(table: Table) -> None:
+    append(table)
+    staged = stage(table)
+    append(table)
+    expected = sorted({*read(table, staged), *read(table, head(table).snapshot_id)})
+
+    first = cherry_pick(table.catalog, IDENTIFIER, staged)
+    second = cherry_pick(table.catalog, IDENTIFIER, staged)
+
+    assert first == second
+    assert not first.fast_forward
+    assert read(table.refresh(), head(table).snapshot_id) == expected
+
+
+def test_a_pick_whose_answer_was_lost_is_not_repeated(catalog: LocalCatalog, tmp_path: Path) -> None:
+    table = create(catalog)
+    append(table)
+    staged = stage(table)
+    append(table)
+    deaf = Deaf(tmp_path)
+    deaf.folder = tmp_path
+
+    cherry_pick(deaf, IDENTIFIER, staged, sleep=lambda _: None)
+    deaf.close()
+
+    found = read(table.refresh(), head(table).snapshot_id)
+    assert (len(found), len(set(found))) == (12, 12)
+
+
+def test_what_is_no_append_is_refused_unless_main_stood_still(table: Table) -> None:
+    append(table, 2)
+    table.delete(f"id = {read(table, head(table).snapshot_id)[0]}")
+    deletion, before = head(table).snapshot_id, head(table).parent_snapshot_id
+    assert before is not None
+    set_ref(table, "main", before)
+    append(table)
+
+    with pytest.raises(CherryPickRefused, match="no append"):
+        cherry_pick(table.catalog, IDENTIFIER, deletion)
+    with pytest.raises(CherryPickRefused, match="no snapshot"):
+        cherry_pick(table.catalog, IDENTIFIER, 4711)
+
+
+def test_a_snapshot_that_expires_while_it_is_picked_is_not_published(catalog: LocalCatalog, tmp_path: Path) -> None:
+    table = create(catalog)
+    append(table)
+    staged = stage(table)
+    append(table)
+
+    class Racing(LocalCatalog):
+        def commit_table(self, table, requirements, updates):  # type: ignore[no-untyped-def]
+            other = catalog.load_table(IDENTIFIER)
+            expire_snapshots(catalog, IDENTIFIER, ExpiryOptions(max_snapshot_age_ms=0), now=later(other, hours=1))
+            return super().commit_table(table, requirements, updates)
+
+    racing = Racing(tmp_path)
+    with pytest.raises(CherryPickRefused, match="expired"):
+        cherry_pick(racing, IDENTIFIER, staged, sleep=lambda _: None)
+    racing.close()
+    assert len(read(table.refresh(), head(table).snapshot_id)) == 6
+
+
+def test_killed_after_every_call_and_run_again_it_is_published_once(tmp_path: Path) -> None:
+    original, backup = tmp_path / "original", tmp_path / "backup"
+    original.mkdir()
+    catalog = LocalCatalog(original)
+    table = create(catalog)
+    append(table)
+    staged = stage(table)
+    append(table)
+    expected = sorted({*read(table, staged), *read(table, head(table).snapshot_id)})
+    catalog.close()
+    shutil.copytree(original, backup)
+
+    def run(mortal: MortalCatalog) -> None:
+        cherry_pick(mortal, IDENTIFIER, staged, sleep=lambda _: None)
+
+    deaths = 0
+    for _ in killed_after_every_call(original, run):
+        deaths += 1
+        again = LocalCatalog(original)
+        cherry_pick(again, IDENTIFIER, staged)
+        table = again.load_table(IDENTIFIER)
+        assert read(table, head(table).snapshot_id) == expected
+        again.close()
+        shutil.rmtree(original)
+        shutil.copytree(backup, original)
+    assert deaths > 5

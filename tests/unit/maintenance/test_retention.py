@@ -1,0 +1,126 @@
+"""Which snapshots an expiry takes: case by case, and against a model that says it in the plainest words."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.table.metadata import TableMetadata
+
+from tableformat.maintenance.expiry import ExpiryOptions
+from tableformat.maintenance.expiry.retention import plan_retention
+from tests.unit.maintenance.histories import NOW, NOW_MS, branch, histories, metadata, snapshot, tag
+
+DAY = 24 * 3600 * 1000
+
+
+def kept(history: TableMetadata, options: ExpiryOptions = ExpiryOptions()) -> set[int]:  # noqa: B008
+    gone = plan_retention(history, options, now=NOW).snapshots
+    return {each.snapshot_id for each in history.snapshots} - gone
+
+
+def line(*ages: int) -> list:  # type: ignore[type-arg]
+    """Snapshots 1, 2, … of these ages, each on top of the one before."""
+    return [snapshot(n, n - 1 if n > 1 else None, NOW_MS - age) for n, age in enumerate(ages, 1)]
+
+
+def test_a_branch_keeps_what_is_young_and_at_least_its_minimum() -> None:
+    history = metadata(line(50, 40, 30, 20, 10), {"main": branch(5)})
+
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=25)) == {4, 5}
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=25, min_snapshots_to_keep=3)) == {3, 4, 5}
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=0)) == {5}
+
+
+def test_the_table_s_properties_hold_where_the_policy_is_silent() -> None:
+    properties = {"history.expire.max-snapshot-age-ms": "25", "history.expire.min-snapshots-to-keep": "3"}
+    history = metadata(line(50, 40, 30, 20, 10), {"main": branch(5)}, properties)
+
+    assert kept(history) == {3, 4, 5}
+    assert kept(history, ExpiryOptions(min_snapshots_to_keep=4)) == {2, 3, 4, 5}
+
+
+def test_a_branch_s_own_settings_go_before_both() -> None:
+    history = metadata(line(50, 40, 30, 20, 10), {"main": branch(5, count=2, age=45)})
+
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=0)) == {2, 3, 4, 5}
+
+
+def test_without_any_setting_five_days_and_one_snapshot_are_kept() -> None:
+    assert kept(metadata(line(6 * DAY, 5 * DAY + 1, 5 * DAY, 0), {"main": branch(4)})) == {3, 4}
+
+
+def test_main_never_goes_and_other_refs_go_by_their_age() -> None:
+    refs = {"main": branch(1), "old": tag(2, ref_age=5), "young": tag(3, ref_age=500), "for-ever": tag(4)}
+    history = metadata([snapshot(n, None, NOW_MS - 100) for n in range(1, 5)], refs)
+
+    plan = plan_retention(history, ExpiryOptions(max_snapshot_age_ms=0), now=NOW)
+
+    assert plan.refs == {"old"}
+    assert plan.snapshots == {2}
+
+
+def test_what_no_ref_leads_to_is_kept_while_it_is_young() -> None:
+    history = metadata(
+        [snapshot(1, None, NOW_MS - 30), snapshot(2, 1, NOW_MS - 20), snapshot(3, 1, NOW_MS - 5)], {"main": branch(1)}
+    )
+
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=10)) == {1, 3}
+
+
+def test_the_start_of_a_running_job_is_kept_with_all_that_came_after_it() -> None:
+    history = metadata(line(50, 40, 30, 20, 10), {"main": branch(5)})
+
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=0, protected_snapshots=frozenset({3}))) == {3, 4, 5}
+
+
+def model(history: TableMetadata, options: ExpiryOptions) -> tuple[set[int], set[str]]:
+    """What stays, said slowly."""
+    parents = {each.snapshot_id: each.parent_snapshot_id for each in history.snapshots}
+    ages = {each.snapshot_id: NOW_MS - each.timestamp_ms for each in history.snapshots}
+
+    def setting(name: str, given: int | None, default: int) -> int:
+        return given if given is not None else int(history.properties.get(f"history.expire.{name}", default))
+
+    max_age = setting("max-snapshot-age-ms", options.max_snapshot_age_ms, 5 * DAY)
+    count = setting("min-snapshots-to-keep", options.min_snapshots_to_keep, 1)
+    max_ref_age = setting("max-ref-age-ms", options.max_ref_age_ms, 2**63)
+    refs = {
+        name: ref
+        for name, ref in history.refs.items()
+        if name == "main" or ages[ref.snapshot_id] <= (ref.max_ref_age_ms or max_ref_age)
+    }
+    stays, led_to = set(), set()
+    for ref in refs.values():
+        current: int | None = ref.snapshot_id
+        walking, seen = True, 0
+        while current is not None:
+            led_to.add(current)
+            young = ages[current] <= (ref.max_snapshot_age_ms or max_age)
+            if str(ref.snapshot_ref_type) == "tag":
+                stays.add(current)
+                break
+            walking = walking and (young or seen < (ref.min_snapshots_to_keep or count))
+            if walking:
+                stays.add(current)
+            seen += 1
+            current = parents[current]
+    stays |= {each for each in ages if each not in led_to and ages[each] <= max_age}
+    return stays, set(refs)
+
+
+@given(
+    histories(),
+    st.builds(
+        ExpiryOptions,
+        max_snapshot_age_ms=st.none() | st.integers(1, 100),
+        min_snapshots_to_keep=st.none() | st.integers(1, 5),
+        max_ref_age_ms=st.none() | st.integers(1, 100),
+    ),
+)
+@settings(max_examples=200, deadline=None)
+def test_it_takes_what_the_model_takes(history: TableMetadata, options: ExpiryOptions) -> None:
+    stays, refs = model(history, options)
+
+    plan = plan_retention(history, options, now=NOW)
+
+    assert kept(history, options) == stays
+    assert set(history.refs) - plan.refs == refs
+    assert all(ref.snapshot_id in stays for name, ref in history.refs.items() if name in refs)
