@@ -16,9 +16,8 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 
 from tableformat.catalogs import open_catalog
 from tableformat.errors import PermanentError, TransientError
-from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.job import JobReport, MaintenanceJob
-from tablejobs.executor import SparkExecutor
+from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
 
 SUCCEEDED, TRY_AGAIN, GIVE_UP = 0, 1, 2
@@ -43,14 +42,14 @@ def main() -> int:
         print(f"error: TABLEWRIGHT_JOB is not a maintenance job: {fields}", file=sys.stderr)  # noqa: T201
         return GIVE_UP
     reporter = Reporter(job)
-    report, code = _carry_out(job, reporter, options.cores)
+    report, code = _run(job, reporter, options.cores)
     reporter.finished(report)
     return code
 
 
-def _carry_out(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[JobReport, int]:
+def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[JobReport, int]:
     try:
-        result = _compact(job, reporter, cores)
+        return carry_out(job, open_catalog(job.catalog), reporter, cores=cores, now=datetime.now(UTC)), SUCCEEDED
     except PermanentError as error:
         return _failed(type(error).__name__, error), GIVE_UP
     except NoSuchTableError as error:
@@ -64,24 +63,6 @@ def _carry_out(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tu
     except Exception as error:
         logger.exception("run=%s ended by an error that nobody foresaw", job.run_id)
         return _failed("InternalError", error), TRY_AGAIN
-    if result.snapshot_id is None:
-        message = "nothing to compact"
-    else:
-        message = f"rewrote {result.files_rewritten} files into {result.files_added}"
-    return JobReport(succeeded=True, reason="Completed", message=message, compaction=result), SUCCEEDED
-
-
-def _compact(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> CompactionResult:
-    with SparkExecutor(cores=cores) as executor:
-        return compact(
-            open_catalog(job.catalog),
-            job.identifier,
-            job.compaction,
-            executor=executor,
-            run_id=job.run_id,
-            now=datetime.now(UTC),
-            progress=reporter.progress,
-        )
 
 
 def _failed(reason: str, error: Exception) -> JobReport:

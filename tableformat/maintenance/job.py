@@ -4,12 +4,14 @@ Both travel as JSON, in a pod's environment and in its termination message, so n
 catalog's configuration names where things are, and the pod's environment supplies the keys.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tableformat.catalogs import CatalogConfig
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult
+from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult
+from tableformat.maintenance.orphans import OrphanOptions, OrphanResult
 
 
 class _Value(BaseModel):
@@ -23,17 +25,38 @@ class RunReference(_Value):
     name: str
 
 
+class CompactWork(_Value):
+    operation: Literal["Compact"] = "Compact"
+    options: CompactionOptions
+
+
+class ExpireWork(_Value):
+    operation: Literal["ExpireSnapshots"] = "ExpireSnapshots"
+    options: ExpiryOptions
+
+
+class OrphanWork(_Value):
+    operation: Literal["RemoveOrphanFiles"] = "RemoveOrphanFiles"
+    options: OrphanOptions
+
+
+Work = Annotated[CompactWork | ExpireWork | OrphanWork, Field(discriminator="operation")]
+
+
 class MaintenanceJob(_Value):
     run_id: str  # recorded in the commits that the run makes, so that a restarted run knows its own
     catalog: CatalogConfig
     identifier: tuple[str, ...]
-    operation: Literal["Compact"]
-    compaction: CompactionOptions
+    work: Work
     run: RunReference | None = None
 
 
 class JobReport(_Value):
+    """What was done, in the one field that the operation fills."""
+
     succeeded: bool
     reason: str  # one CamelCase word, for conditions and alerts
     message: str
     compaction: CompactionResult | None = None
+    expiry: ExpiryResult | None = None
+    orphans: OrphanResult | None = None

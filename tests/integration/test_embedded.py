@@ -3,12 +3,18 @@
 import os
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tableformat.catalogs import SqlConfig, open_catalog
+from tablewright.api.run import Operation, Phase
+from tablewright.embedded.apply import RunEnded, apply_folder
+from tablewright.embedded.folder import read_folder
+from tablewright.embedded.state import EmbeddedState
 from tests.reading import rows_in_files
 from tests.servers import toolchain
 from tests.servers.spark import LocalSpark
@@ -125,3 +131,37 @@ def test_a_bad_type_is_named_and_the_other_tables_are_served(tmp_path: Path) -> 
         )
     )
     assert catalog.list_tables("sales") == [("sales", "events")]
+
+
+def test_snapshots_expire_on_schedule_and_their_files_go(tmp_path: Path) -> None:
+    retention = (
+        "  retention: {snapshots: {schedule: '* * * * *', maxAge: 1s}}\n  orphanFiles: {schedule: '* * * * *'}\n"
+    )
+    (tmp_path / "events.yaml").write_text(TABLE + retention)
+    declarations, state = read_folder(tmp_path), EmbeddedState(tmp_path / ".tablewright")
+    list(apply_folder(declarations, state))
+    catalog = open_catalog(
+        SqlConfig(name="lake", uri=f"sqlite:///{state.folder}/catalog.db", warehouse=f"file://{state.folder}/warehouse")
+    )
+    table = catalog.load_table(("sales", "events"))
+    for first in range(0, 30, 10):
+        table.append(rows(first, 10))
+    table.overwrite(rows(100, 10))
+    files = list((state.folder / "warehouse").rglob("*.parquet"))
+    assert len(files) == 4
+    time.sleep(1.1)
+
+    a_minute_later = datetime.now(UTC) + timedelta(minutes=1)
+    events = list(apply_folder(declarations, state, clock=lambda: a_minute_later))
+
+    ended = [event.run for event in events if isinstance(event, RunEnded)]
+    assert [(run.spec.operation, run.status.phase) for run in ended] == [
+        (Operation.EXPIRE_SNAPSHOTS, Phase.SUCCEEDED),
+        (Operation.REMOVE_ORPHAN_FILES, Phase.SUCCEEDED),
+    ]
+    assert ended[0].status.result is not None
+    assert ended[0].status.result.deleted_files >= 3
+    assert len(list((state.folder / "warehouse").rglob("*.parquet"))) == 1
+    table.refresh()
+    assert len(table.snapshots()) == 1
+    assert rows_in_files(table).to_pylist() == rows(100, 10).to_pylist()

@@ -1,14 +1,17 @@
 """The Job of a MaintenanceRun: a pure builder. The pod meets the `restricted` Pod Security level."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
-from tableformat.maintenance.job import MaintenanceJob, RunReference
+from tableformat.maintenance.expiry import ExpiryOptions
+from tableformat.maintenance.job import CompactWork, ExpireWork, MaintenanceJob, OrphanWork, RunReference, Work
+from tableformat.maintenance.orphans import OrphanOptions
 from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
 from tablewright.api.objects import KubernetesObject, owner_reference
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
-from tablewright.api.run import MaintenanceRun
+from tablewright.api.run import MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 
@@ -41,18 +44,46 @@ def maintenance_job(
         run_id=run.metadata.uid or run.metadata.name,
         catalog=catalog.config({}),
         identifier=table.identifier,
-        operation=run.spec.operation.value,
-        compaction=CompactionOptions(
-            target_file_bytes=_target_file_bytes(table, policy),
-            min_input_files=policy.min_input_files,
-            delete_ratio_percent=policy.delete_ratio_percent,
-            max_bytes_per_run=policy.max_bytes_per_run,
-            strategy=_STRATEGIES[table.spec.layout.order.strategy],
-            order=tuple(OrderColumn(name=column) for column in table.spec.layout.order.columns),
-            cool_down_seconds=int(policy.cool_down.total_seconds()),
-        ),
+        work=_work(run.spec.operation, table, policy),
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
+
+
+def _work(operation: Operation, table: ManagedTable, policy: EffectivePolicy) -> Work:
+    match operation:
+        case Operation.COMPACT:
+            return CompactWork(options=_compaction_options(table, policy))
+        case Operation.EXPIRE_SNAPSHOTS:
+            return ExpireWork(
+                options=ExpiryOptions(
+                    max_snapshot_age_ms=_milliseconds(policy.snapshot_max_age),
+                    min_snapshots_to_keep=policy.snapshot_min_count,
+                )
+            )
+        case Operation.REMOVE_ORPHAN_FILES:
+            return OrphanWork(
+                options=OrphanOptions(
+                    action=policy.orphan_action,
+                    min_age_ms=_milliseconds(policy.orphan_min_age),
+                    grace_ms=_milliseconds(policy.orphan_grace),
+                )
+            )
+
+
+def _compaction_options(table: ManagedTable, policy: EffectivePolicy) -> CompactionOptions:
+    return CompactionOptions(
+        target_file_bytes=_target_file_bytes(table, policy),
+        min_input_files=policy.min_input_files,
+        delete_ratio_percent=policy.delete_ratio_percent,
+        max_bytes_per_run=policy.max_bytes_per_run,
+        strategy=_STRATEGIES[table.spec.layout.order.strategy],
+        order=tuple(OrderColumn(name=column) for column in table.spec.layout.order.columns),
+        cool_down_seconds=int(policy.cool_down.total_seconds()),
+    )
+
+
+def _milliseconds(length: timedelta) -> int:
+    return int(length.total_seconds() * 1000)
 
 
 def _target_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from tableformat.maintenance.orphans import OrphanAction
 from tablewright.api.durations import Duration
 from tablewright.api.objects import ApiModel, KubernetesResource
 from tablewright.api.quantities import Size
@@ -56,7 +57,6 @@ class CompactionTriggers(ApiModel):
 
 class Compaction(ApiModel):
     schedule: Cron | None = None
-    time_zone: TimeZone | None = None
     triggers: CompactionTriggers = CompactionTriggers()
     delete_ratio_percent: int | None = Field(default=None, ge=1, le=100)
     min_input_files: int | None = Field(default=None, ge=2)
@@ -64,11 +64,31 @@ class Compaction(ApiModel):
     cool_down: Duration | None = None
 
 
+class SnapshotRetention(ApiModel):
+    schedule: Cron | None = None
+    max_age: Duration | None = None
+    min_count: int | None = Field(default=None, ge=1)
+
+
+class Retention(ApiModel):
+    snapshots: SnapshotRetention = SnapshotRetention()
+
+
+class OrphanFiles(ApiModel):
+    schedule: Cron | None = None
+    min_age: Duration | None = None
+    action: OrphanAction | None = None
+    grace: Duration | None = None
+
+
 class MaintenanceFields(ApiModel):
     """A level's say in maintenance."""
 
     layout: Layout = Layout()
     compaction: Compaction = Compaction()
+    retention: Retention = Retention()
+    orphan_files: OrphanFiles = OrphanFiles()
+    time_zone: TimeZone | None = None
     windows: tuple[Window, ...] | None = None
     suspend: bool | None = None
 

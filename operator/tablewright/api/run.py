@@ -9,6 +9,8 @@ from tablewright.api.objects import ApiModel, KubernetesResource
 
 class Operation(StrEnum):
     COMPACT = "Compact"
+    EXPIRE_SNAPSHOTS = "ExpireSnapshots"
+    REMOVE_ORPHAN_FILES = "RemoveOrphanFiles"
 
 
 class Phase(StrEnum):
@@ -41,6 +43,10 @@ class RunResult(ApiModel):
     rewritten_bytes: int = 0
     added_bytes: int = 0
     records: int = 0
+    expired_snapshots: int = 0
+    deleted_files: int = 0
+    deleted_bytes: int = 0
+    marked_files: int = 0
 
 
 class MaintenanceRunStatus(ApiModel):

@@ -36,6 +36,8 @@ def describe_event(event: RunStarted | RunEnded) -> str:
     figures = ""
     if result is not None and result.snapshot_id is not None:
         figures = f", {size(result.rewritten_bytes)} became {size(result.added_bytes)}, {result.records} rows"
+    elif result is not None and result.deleted_bytes:
+        figures = f", {size(result.deleted_bytes)} freed"
     return f"{name}: {run.spec.operation} {str(run.status.phase).lower()}: {run.status.message}{figures}"
 
 

@@ -1,13 +1,15 @@
 """The policy that holds for a table: table over policies over built-in defaults, field by field, with each origin."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tableformat.maintenance.orphans import OrphanAction
 from tablewright.api.durations import format_duration
 from tablewright.api.policy import MaintenanceFields, TablePolicy
+from tablewright.api.run import Operation
 from tablewright.api.schedules import Window
 from tablewright.api.table import EffectiveField, ManagedTable
 
@@ -15,9 +17,20 @@ BUILT_IN: dict[str, Any] = {
     "compaction.min_input_files": 5,
     "compaction.delete_ratio_percent": 30,
     "compaction.cool_down": timedelta(0),
-    "compaction.time_zone": "UTC",
+    "retention.snapshots.max_age": timedelta(days=5),
+    "retention.snapshots.min_count": 1,
+    "orphan_files.min_age": timedelta(days=3),
+    "orphan_files.action": OrphanAction.MARK_THEN_DELETE,
+    "orphan_files.grace": timedelta(days=7),
+    "time_zone": "UTC",
     "windows": (),
     "suspend": False,
+}
+
+_SCHEDULE_FIELDS = {
+    Operation.COMPACT: "compaction.schedule",
+    Operation.EXPIRE_SNAPSHOTS: "retention.snapshots.schedule",
+    Operation.REMOVE_ORPHAN_FILES: "orphan_files.schedule",
 }
 
 
@@ -26,13 +39,18 @@ class EffectivePolicy:
     """What holds; `fields` says where each came from: `table`, `policy/NAME` or `default`."""
 
     target_file_bytes: int | None  # None: as the table's own properties say
-    small_files: int | None
-    schedule: str | None
+    schedules: Mapping[Operation, str]  # of the operations that have one
     time_zone: str
+    small_files: int | None
     min_input_files: int
     delete_ratio_percent: int
     max_bytes_per_run: int | None
     cool_down: timedelta
+    snapshot_max_age: timedelta
+    snapshot_min_count: int
+    orphan_min_age: timedelta
+    orphan_action: OrphanAction
+    orphan_grace: timedelta
     windows: tuple[Window, ...]
     suspend: bool
     fields: tuple[EffectiveField, ...]
@@ -50,12 +68,17 @@ def effective_policy(table: ManagedTable, policies: Iterable[TablePolicy]) -> Ef
     return EffectivePolicy(
         target_file_bytes=values.get("layout.target_file_size"),
         small_files=values.get("compaction.triggers.small_files"),
-        schedule=values.get("compaction.schedule"),
-        time_zone=values["compaction.time_zone"],
+        schedules={operation: values[field] for operation, field in _SCHEDULE_FIELDS.items() if field in values},
+        time_zone=values["time_zone"],
         min_input_files=values["compaction.min_input_files"],
         delete_ratio_percent=values["compaction.delete_ratio_percent"],
         max_bytes_per_run=values.get("compaction.max_bytes_per_run"),
         cool_down=values["compaction.cool_down"],
+        snapshot_max_age=values["retention.snapshots.max_age"],
+        snapshot_min_count=values["retention.snapshots.min_count"],
+        orphan_min_age=values["orphan_files.min_age"],
+        orphan_action=values["orphan_files.action"],
+        orphan_grace=values["orphan_files.grace"],
         windows=values["windows"],
         suspend=any(level.get("suspend") for _, level in levels),  # whoever says stop is heard
         fields=tuple(sorted(fields, key=lambda field: field.field)),

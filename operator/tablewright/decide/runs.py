@@ -1,12 +1,34 @@
 """The decision about one MaintenanceRun: whether it needs its Job, and what its status says."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus, Phase
 from tablewright.decide.state import CreateJob, JobObservation, RunDecision
 
 
-def decide_run(run: MaintenanceRun, refusal: str | None, job: JobObservation | None, now: datetime) -> RunDecision:
+def waits_for(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> MaintenanceRun | None:
+    """The run of the same table that has to end first: one a table at a time, whoever made them."""
+    ahead = [
+        other
+        for other in others
+        if other.metadata.uid != run.metadata.uid
+        and other.key[0] == run.key[0]
+        and other.spec.table_ref == run.spec.table_ref
+        and not other.status.is_finished
+        and _place(other) < _place(run)
+    ]
+    return min(ahead, key=_place, default=None)
+
+
+def decide_run(
+    run: MaintenanceRun,
+    refusal: str | None,
+    job: JobObservation | None,
+    now: datetime,
+    *,
+    ahead: MaintenanceRun | None = None,
+) -> RunDecision:
     """`refusal` says why the run cannot be carried out at all (its table or catalog is not there), if that is so."""
     if run.status.is_finished:
         return RunDecision(run.status)
@@ -16,7 +38,9 @@ def decide_run(run: MaintenanceRun, refusal: str | None, job: JobObservation | N
         if run.status.job_name is not None:
             message = f"Job {run.status.job_name} was deleted before it ended"
             return RunDecision(_failed(run, "JobDeleted", message, now))
-        return RunDecision(_with(run, phase=Phase.PENDING, job_name=run.metadata.name), CreateJob())
+        if ahead is not None:
+            return RunDecision(_with(run, phase=Phase.PENDING, message=f"waits for run {ahead.metadata.name}"))
+        return RunDecision(_with(run, phase=Phase.PENDING, message=None, job_name=run.metadata.name), CreateJob())
     return RunDecision(_from_job(run, job, now))
 
 
@@ -49,3 +73,9 @@ def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime) -> Ma
 def _with(run: MaintenanceRun, **changes: object) -> MaintenanceRunStatus:
     update = {"observed_generation": run.metadata.generation, **changes}
     return run.status.model_copy(update=update)
+
+
+def _place(run: MaintenanceRun) -> tuple[bool, str, str]:
+    """In line: first who is under way, then by age; the server's times are whole seconds, so then by name."""
+    created = run.metadata.creation_timestamp
+    return run.status.job_name is None, created.isoformat() if created else "", run.metadata.name

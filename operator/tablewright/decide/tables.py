@@ -15,13 +15,9 @@ from tablewright.api.table import (
     OperationStatus,
     TableIdentity,
 )
-from tablewright.decide.compaction import (
-    CompactionDecision,
-    consecutive_failures,
-    decide_compaction,
-    in_order,
-    is_past_policy,
-)
+from tablewright.decide.compaction import is_past_policy
+from tablewright.decide.history import consecutive_failures, in_order
+from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import (
     ApplyDeclaration,
@@ -94,11 +90,11 @@ def _decide_present(
     before = frozenset(table.status.declared_properties)
     changes = difference(declaration, observed.metadata, previously_declared_properties=before)
     snapshot_id = observed.metadata.current_snapshot_id
-    compaction = decide_compaction(table, policy, observed.health, snapshot_id, runs, now)
+    maintenance = decide_maintenance(table, policy, observed.health, snapshot_id, runs, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
         _in_sync(changes, management),
-        _healthy(policy, observed.health, compaction),
+        _healthy(policy, observed.health, maintenance),
         _maintained(runs),
     ]
     status = _status(table, policy, conditions, runs, now, observed)
@@ -110,7 +106,7 @@ def _decide_present(
         status = status.model_copy(update={"declared_properties": tuple(sorted(declaration.properties))})
     if management is ManagementPolicy.OBSERVE_ONLY:
         return TableDecision(status)
-    return TableDecision(status, start=compaction.start, look_again_at=compaction.wait_until)
+    return TableDecision(status, start=maintenance.start, look_again_at=maintenance.wait_until)
 
 
 def _missing(known: TableIdentity) -> Condition:
@@ -143,27 +139,34 @@ def _in_sync(changes: Difference, policy: ManagementPolicy) -> Condition:
     return condition(IN_SYNC, True, "AsDeclared", "the table is as declared")
 
 
-def _healthy(policy: EffectivePolicy, health: HealthFigures, compaction: CompactionDecision) -> Condition:
+def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: MaintenanceDecision) -> Condition:
     if not is_past_policy(policy, health):
         return condition(HEALTHY, True, "WithinPolicy", f"{health.small_files} small files of {health.data_files}")
     tolerated = f"the policy tolerates fewer than {policy.small_files}"
     message = f"{health.small_files} small files of {health.data_files}; {tolerated}"
     if policy.suspend:
         message += "; maintenance is suspended"
-    elif compaction.wait_until is not None:
-        message += f"; the next run may start at {compaction.wait_until:%Y-%m-%dT%H:%M:%SZ}"
+    elif maintenance.wait_until is not None:
+        message += f"; the next run may start at {maintenance.wait_until:%Y-%m-%dT%H:%M:%SZ}"
     return condition(HEALTHY, False, "TooManySmallFiles", message)
 
 
 def _maintained(runs: Sequence[MaintenanceRun]) -> Condition:
-    finished = [run for run in in_order(runs, Operation.COMPACT) if run.status.is_finished]
-    failures = consecutive_failures(runs, Operation.COMPACT)
-    if not failures:
+    """Whether the last runs succeeded: of each operation, the last."""
+    finished = sorted(
+        (run for run in runs if run.status.completion_time is not None), key=lambda run: str(run.status.completion_time)
+    )
+    failing = [(operation, consecutive_failures(runs, operation)) for operation in Operation]
+    failing = [(operation, failures) for operation, failures in failing if failures]
+    if not failing:
         message = f"run {finished[-1].metadata.name} succeeded" if finished else "no maintenance was needed yet"
         return condition(MAINTAINED, True, "Succeeded" if finished else "NothingDone", message)
-    last = finished[-1]
-    message = f"run {last.metadata.name}: {last.status.message or 'failed'} ({failures} in a row)"
-    return condition(MAINTAINED, False, last.status.reason or "RunFailed", message)
+    messages, reason = [], "RunFailed"
+    for operation, failures in failing:
+        last = [run for run in finished if run.spec.operation == operation][-1]
+        messages.append(f"run {last.metadata.name}: {last.status.message or 'failed'} ({failures} in a row)")
+        reason = last.status.reason or reason
+    return condition(MAINTAINED, False, reason, "; ".join(messages))
 
 
 def _invalid(

@@ -72,18 +72,18 @@ def _apply_table(
     memory: HealthMemory,
     now: Callable[[], datetime],
 ) -> Iterator[Event]:
-    table = state.with_status(declared)
+    table = state.with_status(declared, now())
     interrupted = [run for run in state.runs_of(table) if not run.status.is_finished]
     for run in interrupted:
         yield from world.carry_out(table, run)
     for _ in range(MOST_PASSES):
-        table = state.with_status(declared)
+        table = state.with_status(declared, now())
         outcome = reconcile_table(table, world, memory, now())
         if outcome.started is not None:
             yield from world.carry_out(table, world.run_named(table, outcome.started.name))
         elif outcome.look_again_at is None or outcome.look_again_at > now():
             break
-    yield TableDone(state.with_status(declared))
+    yield TableDone(state.with_status(declared, now()))
 
 
 class _FolderWorld:

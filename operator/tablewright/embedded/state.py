@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from tablewright.api.objects import KubernetesObject, parse
+from tablewright.api.objects import KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.state import StartRun
@@ -34,14 +34,16 @@ class EmbeddedState:
             self._read()
             yield
 
-    def with_status(self, table: ManagedTable) -> ManagedTable:
-        """The declared table with the identity and status that it got here."""
-        known = self._tables.setdefault("/".join(table.key), {"uid": str(uuid.uuid4()), "generation": 0})
+    def with_status(self, table: ManagedTable, now: datetime) -> ManagedTable:
+        """The declared table with the identity and status that it got here; what is new was created now."""
+        created = {"uid": str(uuid.uuid4()), "creationTimestamp": now.isoformat(), "generation": 0}
+        known = self._tables.setdefault("/".join(table.key), created)
         declared = table.spec.to_json()
         if known.get("spec") != declared:
             known |= {"spec": declared, "generation": known["generation"] + 1}
             self._write()
-        metadata = table.metadata.model_copy(update={"uid": known["uid"], "generation": known["generation"]})
+        given = {name: known[name] for name in ("uid", "creationTimestamp", "generation")}
+        metadata = Metadata.model_validate(table.metadata.model_dump(by_alias=True) | given)
         status = ManagedTableStatus.model_validate(known.get("status") or {})
         return table.model_copy(update={"metadata": metadata, "status": status})
 

@@ -36,9 +36,13 @@ def read_report(text: str) -> DriverReport | None:
         report = JobReport.model_validate_json(text)
     except ValidationError:
         return None
-    done = report.compaction
-    result = (
-        RunResult(
+    return DriverReport(report.succeeded, report.reason, report.message, _result(report))
+
+
+def _result(report: JobReport) -> RunResult | None:
+    if report.compaction is not None:
+        done = report.compaction
+        return RunResult(
             snapshot_id=done.snapshot_id,
             rewritten_files=done.files_rewritten,
             added_files=done.files_added,
@@ -46,10 +50,19 @@ def read_report(text: str) -> DriverReport | None:
             added_bytes=done.bytes_added,
             records=done.rows,
         )
-        if done
-        else None
-    )
-    return DriverReport(report.succeeded, report.reason, report.message, result)
+    if report.expiry is not None:
+        return RunResult(
+            expired_snapshots=report.expiry.snapshots_expired,
+            deleted_files=report.expiry.files_deleted,
+            deleted_bytes=report.expiry.bytes_deleted,
+        )
+    if report.orphans is not None:
+        return RunResult(
+            deleted_files=report.orphans.files_deleted,
+            deleted_bytes=report.orphans.bytes_deleted,
+            marked_files=report.orphans.files_marked,
+        )
+    return None
 
 
 def _last_report(pods: Sequence[KubernetesObject]) -> DriverReport | None:

@@ -29,7 +29,9 @@ class EventRouter:
     def _keys(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         if kind == MaintenanceRun.kind_name:
-            return [Key(kind, namespace, name), Key(ManagedTable.kind_name, namespace, obj["spec"]["tableRef"]["name"])]
+            table = obj["spec"]["tableRef"]["name"]
+            runs = {name} | self._waiting_runs(namespace, table)
+            return [*(Key(kind, namespace, run) for run in runs), Key(ManagedTable.kind_name, namespace, table)]
         if kind == "Job":  # named as its run
             return [Key(MaintenanceRun.kind_name, namespace, name)]
         if kind == "ConfigMap":  # somebody committed to a table
@@ -39,3 +41,11 @@ class EventRouter:
         # A catalog or a policy changed, or a table's object is gone, which may make way for a younger one.
         tables = self._store.list(ManagedTable.kind_name, namespace)
         return [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
+
+    def _waiting_runs(self, namespace: str, table: str) -> set[str]:
+        """Runs of the table that have no Job yet: they may wait for the one that just changed."""
+        return {
+            run["metadata"]["name"]
+            for run in self._store.list(MaintenanceRun.kind_name, namespace)
+            if run["spec"]["tableRef"]["name"] == table and not (run.get("status") or {}).get("jobName")
+        }

@@ -26,7 +26,7 @@ from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.claims import older_claim
 from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finalizer
 from tablewright.decide.policy import EffectivePolicy, effective_policy
-from tablewright.decide.runs import decide_run
+from tablewright.decide.runs import decide_run, waits_for
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.observe.jobs import is_finished, observe_job
 from tablewright.observe.tables import HealthMemory
@@ -147,8 +147,11 @@ class Reconciler:
             return known[1]
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:
-        runs = (parse(MaintenanceRun, obj) for obj in self._store.list("MaintenanceRun", table.metadata.namespace))
-        return [run for run in runs if run.spec.table_ref.name == table.metadata.name]
+        return self._runs(*table.key)
+
+    def _runs(self, namespace: str, table: str) -> list[MaintenanceRun]:
+        objects = self._store.list(MaintenanceRun.kind_name, namespace)
+        return [parse(MaintenanceRun, obj) for obj in objects if obj["spec"]["tableRef"]["name"] == table]
 
     def older_claim(self, table: ManagedTable) -> ManagedTable | None:
         others = []
@@ -194,7 +197,8 @@ class Reconciler:
 
     def _reconcile_run(self, run: MaintenanceRun) -> None:
         table, catalog, refusal = self._targets(run)
-        decision = decide_run(run, refusal, self._job_of(run), self._clock())
+        ahead = waits_for(run, self._runs(run.metadata.namespace, run.spec.table_ref.name))
+        decision = decide_run(run, refusal, self._job_of(run), self._clock(), ahead=ahead)
         if decision.create_job is not None and table is not None and catalog is not None:
             logger.info("run %s/%s: creating its Job", *run.key)
             self._cluster.create_job(build_job(run, table, self.policy_of(table), catalog, self._jobs))

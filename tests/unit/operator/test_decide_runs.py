@@ -3,7 +3,7 @@
 import pytest
 
 from tablewright.api.run import Phase, RunResult
-from tablewright.decide.runs import decide_run
+from tablewright.decide.runs import decide_run, waits_for
 from tablewright.decide.state import DriverReport, JobObservation
 from tests.unit.operator.values import NOW, run
 
@@ -62,3 +62,22 @@ def test_a_failed_job_names_its_cause(report: DriverReport | None, reason: str) 
 def test_a_finished_run_stays_as_it_is(phase: str) -> None:
     finished = run("r", phase, jobName="r")
     assert decide_run(finished, "the table is gone", None, NOW).status == finished.status
+
+
+def test_a_run_waits_for_the_one_of_the_same_table_that_is_under_way() -> None:
+    waiting, running = run("a-second", None), run("z-first", "Running", jobName="z-first")
+    ahead = waits_for(waiting, [waiting, running])
+    assert ahead is running
+    decision = decide_run(waiting, None, None, NOW, ahead=ahead)
+    assert decision.create_job is None
+    assert (decision.status.phase, decision.status.message) == (Phase.PENDING, "waits for run z-first")
+    assert waits_for(running, [waiting, running]) is None
+
+
+def test_of_two_new_runs_exactly_one_goes_first() -> None:
+    one, two = run("one", None), run("two", None)
+    assert [waits_for(one, [one, two]), waits_for(two, [one, two])] == [None, one]
+
+
+def test_a_finished_run_holds_nobody_up() -> None:
+    assert waits_for(run("next", None), [run("done", "Succeeded", jobName="done")]) is None

@@ -7,7 +7,7 @@ import pytest
 
 from tableformat.declaration import Refusal, RefusalKind
 from tablewright.api.table import ManagedTable
-from tablewright.decide.compaction import LONGEST_BACKOFF, backoff
+from tablewright.decide.history import LONGEST_BACKOFF, backoff
 from tablewright.decide.state import (
     CatalogUnusable,
     CreationRefused,
