@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from tableformat.catalogs.backoff import READS, Backoff, RetryPolicy, commit_policy
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.errors import PermanentError
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ def commit_change(
         backoff = backoff or Backoff(_policy(table), sleep=sleep)
         name = ".".join(identifier)
         try:
-            table._do_commit(change.updates, change.requirements)  # with the catalog's clean-up of old metadata files
+            _swap(table, change)
             return table
         except (NoSuchTableError, PermanentError, ValueError, NotImplementedError):
             raise  # from before the swap: the table is gone, or the change was refused
@@ -96,6 +97,12 @@ def commit_change(
             raise CommitConflict(
                 f"table {name}: lost {backoff.attempts} races against other writers; try again when it is quieter"
             ) from failure
+
+
+def _swap(table: Table, change: Change) -> None:
+    first: tuple[TableUpdate, ...] = (WriteFormatV3Update(),) if table.metadata.format_version >= 3 else ()
+    # With the catalog's own clean-up of old metadata files, which no public name offers.
+    table._do_commit((*first, *change.updates), change.requirements)
 
 
 def _policy(table: Table) -> RetryPolicy:
