@@ -32,7 +32,9 @@ from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import AddedFile, Replacement
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.errors import PermanentError
-from tableformat.inspection import schema_of_spec
+from tableformat.inspection import manifest_first_row_id, schema_of_spec
+
+_ENTRIES_PER_MANIFEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class _SnapshotWriter:
             int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
         )
         manifests = self._added(base, replacement, collector)
-        manifests += [self._filtered(touched, collector) for touched in base.touched]
+        manifests += self._filtered(base, collector)
         own = [manifest.manifest_path for manifest in manifests]
         created = len(manifests)
         manifests += base.kept
@@ -135,19 +137,29 @@ class _SnapshotWriter:
                 )
         return writer.to_manifest_file()
 
-    def _filtered(self, touched: TouchedManifest, collector: SnapshotSummaryCollector) -> ManifestFile:
-        for position in touched.removed:
-            self._count(collector.remove_file, touched.entries[position].data_file)
-        cause = (touched.manifest.manifest_path, touched.removed)
-        return self._memory.manifest(cause, functools.partial(self._write_filtered, touched))
+    def _filtered(self, base: ReplacementBase, collector: SnapshotSummaryCollector) -> list[ManifestFile]:
+        """The entries of touched manifests, in as few new ones as they fit: every append left a manifest of its own."""
+        for touched in base.touched:
+            for position in touched.removed:
+                self._count(collector.remove_file, touched.entries[position].data_file)
+        manifests = []
+        for together in _together(base.touched):
+            cause = tuple(
+                (touched.manifest.manifest_path, manifest_first_row_id(touched.manifest), touched.removed)
+                for touched in together
+            )
+            manifests.append(self._memory.manifest(cause, functools.partial(self._write_filtered, together)))
+        return manifests
 
-    def _write_filtered(self, touched: TouchedManifest) -> ManifestFile:
-        with self._manifest(touched.manifest.partition_spec_id, touched.manifest.content) as writer:
-            for position, entry in enumerate(touched.entries):
-                if position in touched.removed:
-                    writer.delete(entry)
-                else:
-                    writer.existing(entry)
+    def _write_filtered(self, together: Sequence[TouchedManifest]) -> ManifestFile:
+        first = together[0].manifest
+        with self._manifest(first.partition_spec_id, first.content) as writer:
+            for touched in together:
+                for position, entry in enumerate(touched.entries):
+                    if position in touched.removed:
+                        writer.delete(entry)
+                    else:
+                        writer.existing(entry)
         return writer.to_manifest_file()
 
     def _count(self, count: Callable[..., None], data_file: DataFile) -> None:
@@ -176,6 +188,18 @@ class _SnapshotWriter:
     def _output(self, path: str) -> OutputFile:
         self._memory.note(path)
         return self._table.io.new_output(path)
+
+
+def _together(touched: Sequence[TouchedManifest]) -> list[list[TouchedManifest]]:
+    """Manifests of one kind that are written again as one."""
+    groups: dict[tuple[int, ManifestContent], list[list[TouchedManifest]]] = defaultdict(lambda: [[]])
+    for manifest in touched:
+        group = groups[manifest.manifest.partition_spec_id, manifest.manifest.content]
+        held = sum(len(member.entries) for member in group[-1])
+        if held and held + len(manifest.entries) > _ENTRIES_PER_MANIFEST:
+            group.append([])
+        group[-1].append(manifest)
+    return [members for group in groups.values() for members in group]
 
 
 def _data_file(added: AddedFile) -> DataFile:

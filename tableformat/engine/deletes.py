@@ -20,6 +20,7 @@ from pyiceberg.table.deletion_vector import DeletionVector, _extract_vector_payl
 from pyiceberg.types import NestedField, StructType
 
 from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import file_errors, read_batches
 from tableformat.engine.task import DeleteFile, RewriteTask, SourceFile
 
@@ -216,7 +217,7 @@ def _read_equality(io: FileIO, task: RewriteTask) -> list[EqualityKeys]:
         file = SourceFile(
             deletes.path, deletes.file_format, deletes.size_bytes, deletes.records, deletes.sequence_number
         )
-        for batch in read_batches(io, file, schema, name_mapping=None, identity_values={}):
+        for batch in read_batches(io, file, TargetSchema.of(schema), name_mapping=None, identity_values={}):
             by_columns[field_ids].append((deletes.sequence_number, [key_column(batch, path) for path in paths]))
     loaded = []
     for field_ids, columns in by_columns.items():

@@ -15,6 +15,7 @@ from tableformat.engine.checksum import Checksum
 from tableformat.engine.deletes import TaskDeletes
 from tableformat.engine.lineage import fill_lineage
 from tableformat.engine.ordering import in_order
+from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
 from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile
 from tableformat.engine.writing import RollingWriter, remove_files
@@ -52,10 +53,10 @@ def _require_same_rows(io: FileIO, task: RewriteTask, result: RewriteResult, bef
         )
     if before is None:
         return
-    after = Checksum()
+    after, target = Checksum(), TargetSchema.of(task.schema)
     for file in result.files:
         written = SourceFile(file.path, "PARQUET", file.size_bytes, file.records, sequence_number=0)
-        for batch in read_batches(io, written, task.schema, name_mapping=None, identity_values={}):
+        for batch in read_batches(io, written, target, name_mapping=None, identity_values={}):
             after.add(batch)
     if after != before:
         raise RowsChanged(f"{where}: the contents of the new files are not those of the old ones; {report}")
@@ -84,11 +85,10 @@ class _Rows:
 
     def _live_batches(self) -> Iterator[pa.RecordBatch]:
         task = self._task
+        target = TargetSchema.of(task.read_schema)
         mapping, columns = _name_mapping(task), list(range(len(task.schema.fields)))
         for source in task.sources:
-            batches = read_batches(
-                self._io, source, task.read_schema, name_mapping=mapping, identity_values=task.identity_values
-            )
+            batches = read_batches(self._io, source, target, name_mapping=mapping, identity_values=task.identity_values)
             if task.keeps_lineage:
                 batches = _with_lineage(batches, source)
             if self._deletes is None:

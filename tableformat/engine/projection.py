@@ -6,6 +6,7 @@ promotion rules allow one and it loses nothing; anything else is an error, never
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,19 +32,31 @@ class ProjectionError(Exception):
     """The batch cannot be brought to the schema without changing what it says; the caller adds the file's name."""
 
 
+@dataclass(frozen=True)
+class TargetSchema:
+    """The schema that files are brought to, in both its forms: the second is costly to make for every file."""
+
+    iceberg: Schema
+    arrow: pa.Schema
+
+    @classmethod
+    def of(cls, schema: Schema) -> "TargetSchema":
+        return cls(schema, arrow_schema(schema))
+
+
 class Projection:
     """The way from one file's Arrow schema to the table's schema."""
 
     def __init__(
         self,
-        schema: Schema,
+        target: TargetSchema,
         file_schema: pa.Schema,
         *,
         name_mapping: NameMapping | None,
         identity_values: Mapping[int, object],
     ) -> None:
-        self._schema = schema
-        self._target = arrow_schema(schema)
+        self._schema = target.iceberg
+        self._target = target.arrow
         self._identity_values = identity_values
         source = _with_field_ids(file_schema, name_mapping)
         self._source_fields = list(source)

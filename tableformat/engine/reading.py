@@ -10,11 +10,10 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 
 from tableformat.engine.errors import UnreadableDataFile
-from tableformat.engine.projection import Projection, ProjectionError
+from tableformat.engine.projection import Projection, ProjectionError, TargetSchema
 from tableformat.engine.task import SourceFile
 
 BATCH_ROWS = 64 * 1024
@@ -24,12 +23,12 @@ _PREFETCH_BELOW_BYTES = 64 * 1024 * 1024
 def read_batches(
     io: FileIO,
     source: SourceFile,
-    schema: Schema,
+    target: TargetSchema,
     *,
     name_mapping: NameMapping | None,
     identity_values: Mapping[int, object],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one file in file order, projected to the schema."""
+    """The rows of one file in file order, projected to the target schema."""
     rows = 0
     with file_errors(source.path), io.new_input(source.path).open() as stream:
         length = stream.seek(0, 2)
@@ -50,7 +49,7 @@ def read_batches(
                 reason = f"has {parquet.metadata.num_rows} rows, and its manifest says {source.records}"
                 raise UnreadableDataFile(source.path, reason)
             projection = Projection(
-                schema, parquet.schema_arrow, name_mapping=name_mapping, identity_values=identity_values
+                target, parquet.schema_arrow, name_mapping=name_mapping, identity_values=identity_values
             )
             for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
                 rows += batch.num_rows

@@ -1,0 +1,173 @@
+"""Our compaction beside Iceberg Java's `rewrite_data_files`, in one run on the same files and cores.
+
+Each side gets the same table again for every measurement. Java runs in one Spark session with two cores: its first
+run is cold, the others are warm. Ours runs the library in this process, which is warm after its first run too; what
+Spark adds around it in a job is measured by the jobs' own tests. Memory is the peak of each side's process.
+
+    python -m benchmarks.compaction --rows 6000000 --files 300
+"""
+
+import argparse
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance.compaction import CompactionOptions, compact
+from tests.integration.compaction.deletes import delete_positions
+from tests.servers.spark import LocalSpark
+
+TARGET = 512 * 1024 * 1024
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "key", StringType(), required=False),
+    NestedField(3, "city", StringType(), required=False),
+    NestedField(4, "amount", LongType(), required=False),
+    NestedField(5, "ts", TimestamptzType(), required=False),
+)
+OURS: dict[str, dict[str, object]] = {
+    "bin-pack": {},
+    "bin-pack with deletes": {},
+    "sort by a string": {"strategy": "sort", "order": [{"name": "key"}]},
+    "z-order of two": {"strategy": "zorder", "order": [{"name": "city"}, {"name": "amount"}]},
+}
+JAVA = {
+    "bin-pack": "strategy => 'binpack'",
+    "bin-pack with deletes": "strategy => 'binpack'",
+    "sort by a string": "strategy => 'sort', sort_order => 'key'",
+    "z-order of two": "strategy => 'sort', sort_order => 'zorder(city, amount)'",
+}
+
+
+class Bench:
+    def __init__(self, folder: Path, rows: int, files: int) -> None:
+        self.name = "bench"
+        self.database, self.warehouse = folder / "catalog.db", folder / "warehouse"
+        self.catalog: Catalog = open_catalog(
+            SqlConfig(name=self.name, uri=f"sqlite:///{self.database}", warehouse=f"file://{self.warehouse}")
+        )
+        self.catalog.create_namespace("db")
+        table = self.catalog.create_table(("db", "source"), SCHEMA, properties={"format-version": "2"})
+        random, each = np.random.default_rng(7), rows // files
+        cities = np.array([f"city-{number:04d}" for number in range(1000)])
+        for number in range(files):
+            ids = np.arange(number * each, (number + 1) * each)
+            table.append(
+                pa.table(
+                    {
+                        "id": ids,
+                        "key": [f"{value:016x}" for value in random.integers(0, 2**63, each)],
+                        "city": cities[random.integers(0, 1000, each)],
+                        "amount": random.integers(0, 10_000_000, each),
+                        "ts": pa.array(1_700_000_000_000_000 + ids * 1000, pa.timestamp("us", "UTC")),
+                    }
+                )
+            )
+        self.plain = table.refresh().metadata_location
+        paths = [task.file.file_path for task in table.scan().plan_files()]
+        deleted = range(0, each, 20)
+        for start in range(0, files, 10):  # one row of twenty, as merge-on-read writers leave them
+            delete_positions(table, dict.fromkeys(paths[start : start + 10], deleted))
+        self.with_deletes = table.refresh().metadata_location
+
+    def fresh(self, work: str) -> str:
+        """A table of its own with the original files; rewriting it leaves those as they are."""
+        name = f"t_{uuid.uuid4().hex[:8]}"
+        self.catalog.register_table(("db", name), self.with_deletes if "deletes" in work else self.plain)
+        return name
+
+    def data_files(self, name: str) -> int:
+        table = self.catalog.load_table(("db", name))
+        files = table.inspect.files()
+        return sum(content == DataFileContent.DATA for content in files["content"].to_pylist())
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=6_000_000)
+    parser.add_argument("--files", type=int, default=300)
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each; the first of Java's is its cold one")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="compaction-"))
+    spark = LocalSpark(folder / "spark")
+    try:
+        bench = Bench(folder, arguments.rows, arguments.files)
+        spark.use_sqlite_catalog(bench.name, bench.database, bench.warehouse)
+
+        def java(work: str) -> float:
+            name = bench.fresh(work)
+            call = (
+                f"CALL {bench.name}.system.rewrite_data_files(table => 'db.{name}', {JAVA[work]}, options => "
+                f"map('target-file-size-bytes', '{TARGET}', 'rewrite-all', 'true'))"
+            )
+            seconds = timed(lambda: spark.session.sql(call).collect())
+            require_one_file(bench, name)
+            return seconds
+
+        def ours(work: str) -> float:
+            name = bench.fresh(work)
+            options = CompactionOptions.model_validate({"target_file_bytes": TARGET, **OURS[work]})
+            seconds = timed(
+                lambda: compact(
+                    bench.catalog,
+                    ("db", name),
+                    options,
+                    executor=InProcessExecutor(),
+                    run_id=uuid.uuid4().hex,
+                    now=datetime.now(UTC),
+                )
+            )
+            require_one_file(bench, name)
+            return seconds
+
+        print(f"{arguments.rows} rows in {arguments.files} files; warm: the median of {arguments.repeat - 1} runs")
+        for work in OURS:
+            runs = [(java(work), ours(work)) for _ in range(arguments.repeat)]  # in turns: other load meets both
+            (java_cold, ours_cold), warm = runs[0], runs[1:]
+            java_warm, ours_warm = (statistics.median(side) for side in zip(*warm, strict=True))
+            print(
+                f"{work:22} first {java_cold:6.2f} s and {ours_cold:6.2f} s ({java_cold / ours_cold:.1f}x)   "
+                f"warm {java_warm:6.2f} s and {ours_warm:6.2f} s ({java_warm / ours_warm:.1f}x)",
+                flush=True,
+            )
+        ours_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(f"peak memory: Java {jvm_peak(spark)} MiB, ours {ours_peak} MiB (the making of the table included)")
+    finally:
+        spark.stop()
+        shutil.rmtree(folder)
+
+
+def require_one_file(bench: Bench, name: str) -> None:
+    if (count := bench.data_files(name)) != 1:
+        raise SystemExit(f"db.{name} has {count} data files, not one: the two sides did not do the same work")
+
+
+def jvm_peak(spark: LocalSpark) -> int:
+    gateway = spark.session.sparkContext._gateway
+    pid = gateway.jvm.java.lang.ProcessHandle.current().pid() if gateway is not None else 0
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    main()
