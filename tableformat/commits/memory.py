@@ -13,7 +13,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
 from tableformat.engine.writing import remove_files
-from tableformat.inspection import read_entries
+from tableformat.inspection import manifest_first_row_id, read_entries
 
 
 class CommitMemory:
@@ -21,7 +21,7 @@ class CommitMemory:
         self.snapshot_id = snapshot_id
         self._commit = uuid.uuid4()
         self._numbers = itertools.count()
-        self._entries: dict[str, tuple[ManifestEntry, ...]] = {}
+        self._entries: dict[tuple[str, int | None], tuple[ManifestEntry, ...]] = {}
         self._manifests: dict[Hashable, ManifestFile] = {}
         self._written: list[str] = []
 
@@ -37,10 +37,10 @@ class CommitMemory:
 
     def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
         """The manifest's live entries, read once."""
-        path = manifest.manifest_path
-        if path not in self._entries:
-            self._entries[path] = tuple(read_entries(io, manifest))
-        return self._entries[path]
+        key = (manifest.manifest_path, manifest_first_row_id(manifest))  # row ids are inherited from the list
+        if key not in self._entries:
+            self._entries[key] = tuple(read_entries(io, manifest))
+        return self._entries[key]
 
     def manifest(self, cause: Hashable, write: Callable[[], ManifestFile]) -> ManifestFile:
         """The manifest that was written for this cause, written first if need be.

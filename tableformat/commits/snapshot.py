@@ -32,7 +32,7 @@ from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import AddedFile, Replacement
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.errors import PermanentError
-from tableformat.inspection import schema_of_spec
+from tableformat.inspection import manifest_first_row_id, schema_of_spec
 
 _ENTRIES_PER_MANIFEST = 10_000
 
@@ -139,34 +139,27 @@ class _SnapshotWriter:
 
     def _filtered(self, base: ReplacementBase, collector: SnapshotSummaryCollector) -> list[ManifestFile]:
         """The entries of touched manifests, in as few new ones as they fit: every append left a manifest of its own."""
-        together: dict[tuple[int, ManifestContent], list[TouchedManifest]] = defaultdict(list)
         for touched in base.touched:
-            together[touched.manifest.partition_spec_id, touched.manifest.content].append(touched)
             for position in touched.removed:
                 self._count(collector.remove_file, touched.entries[position].data_file)
         manifests = []
-        for (spec_id, content), group in together.items():
-            sources = tuple((touched.manifest.manifest_path, touched.removed) for touched in group)
-            entries = [
-                (entry, position in touched.removed)
-                for touched in group
-                for position, entry in enumerate(touched.entries)
-            ]
-            for start in range(0, len(entries), _ENTRIES_PER_MANIFEST):
-                part = entries[start : start + _ENTRIES_PER_MANIFEST]
-                write = functools.partial(self._write_filtered, spec_id, content, part)
-                manifests.append(self._memory.manifest((sources, start), write))
+        for together in _together(base.touched):
+            cause = tuple(
+                (touched.manifest.manifest_path, manifest_first_row_id(touched.manifest), touched.removed)
+                for touched in together
+            )
+            manifests.append(self._memory.manifest(cause, functools.partial(self._write_filtered, together)))
         return manifests
 
-    def _write_filtered(
-        self, spec_id: int, content: ManifestContent, entries: Sequence[tuple[ManifestEntry, bool]]
-    ) -> ManifestFile:
-        with self._manifest(spec_id, content) as writer:
-            for entry, goes in entries:
-                if goes:
-                    writer.delete(entry)
-                else:
-                    writer.existing(entry)
+    def _write_filtered(self, together: Sequence[TouchedManifest]) -> ManifestFile:
+        first = together[0].manifest
+        with self._manifest(first.partition_spec_id, first.content) as writer:
+            for touched in together:
+                for position, entry in enumerate(touched.entries):
+                    if position in touched.removed:
+                        writer.delete(entry)
+                    else:
+                        writer.existing(entry)
         return writer.to_manifest_file()
 
     def _count(self, count: Callable[..., None], data_file: DataFile) -> None:
@@ -195,6 +188,18 @@ class _SnapshotWriter:
     def _output(self, path: str) -> OutputFile:
         self._memory.note(path)
         return self._table.io.new_output(path)
+
+
+def _together(touched: Sequence[TouchedManifest]) -> list[list[TouchedManifest]]:
+    """Manifests of one kind that are written again as one."""
+    groups: dict[tuple[int, ManifestContent], list[list[TouchedManifest]]] = defaultdict(lambda: [[]])
+    for manifest in touched:
+        group = groups[manifest.manifest.partition_spec_id, manifest.manifest.content]
+        held = sum(len(member.entries) for member in group[-1])
+        if held and held + len(manifest.entries) > _ENTRIES_PER_MANIFEST:
+            group.append([])
+        group[-1].append(manifest)
+    return [members for group in groups.values() for members in group]
 
 
 def _data_file(added: AddedFile) -> DataFile:

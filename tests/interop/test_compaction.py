@@ -12,7 +12,7 @@ from pyiceberg.typedef import Record
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance import InProcessExecutor
-from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, OrderColumn, compact
 from tests.integration.compaction.deletes import delete_equal, put_equality_deletes
 from tests.integration.compaction.tables import NOW, data_files
 from tests.interop.duckdb_reader import read_with_duckdb
@@ -99,6 +99,56 @@ def test_a_merge_on_read_table_of_format_version_2(lake: Lake) -> None:
     lake.sql("DELETE FROM LAKE.db.t WHERE id = 5")  # and Java goes on from there
     lake.sql("CALL LAKE.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))")
     assert lake.rows() == [row for row in before if not row.startswith("(5,")]
+
+
+LINEAGE = "SELECT _row_id, _last_updated_sequence_number, * FROM LAKE.db.t ORDER BY id, _row_id"
+
+
+def test_deletion_vectors_and_row_lineage_of_format_version_3(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id bigint, city string, amount double) USING iceberg PARTITIONED BY (city) "
+        f"TBLPROPERTIES ('format-version'='3', {MERGE_ON_READ})"
+    )
+    for start in (0, 10, 20):
+        lake.sql(f"INSERT INTO LAKE.db.t SELECT id, concat('c', id % 2), id FROM range({start}, {start + 10})")
+    lake.sql("DELETE FROM LAKE.db.t WHERE id IN (0, 3, 14)")
+    lake.sql("UPDATE LAKE.db.t SET amount = -1 WHERE id = 7")
+    before, lineage = lake.rows(), lake.sql(LINEAGE)
+    assert DataFileContent.POSITION_DELETES in {file.content for file in data_files(lake.table())}
+
+    result = lake.compact(EAGER.model_copy(update={"filter": "city = 'c0'"}))
+
+    assert result.rows_deleted == 2
+    assert lake.rows() == before
+    assert lake.sql(LINEAGE) == lineage
+    assert any(file.content != DataFileContent.DATA for file in data_files(lake.table()))  # vectors of the other city
+
+    lake.compact()
+    assert {file.content for file in data_files(lake.table())} == {DataFileContent.DATA}
+    assert lake.rows() == before
+    assert lake.sql(LINEAGE) == lineage
+
+    lake.sql("DELETE FROM LAKE.db.t WHERE id = 21")
+    lake.sql("INSERT INTO LAKE.db.t VALUES (100, 'c0', 1), (101, 'c1', 1)")
+    lineage = lake.sql(LINEAGE)
+    assert len({row[0] for row in lineage}) == len(lineage) == 28
+    lake.compact(EAGER.model_copy(update={"strategy": "sort", "order": (OrderColumn(name="amount"),)}))
+    assert lake.sql(LINEAGE) == lineage
+
+
+def test_a_table_that_was_upgraded_to_format_version_3(lake: Lake) -> None:
+    lake.sql("CREATE TABLE LAKE.db.t (id bigint) USING iceberg TBLPROPERTIES ('format-version'='2')")
+    for start in (0, 5):
+        lake.sql(f"INSERT INTO LAKE.db.t SELECT id FROM range({start}, {start + 5})")
+    lake.sql("ALTER TABLE LAKE.db.t SET TBLPROPERTIES ('format-version'='3')")
+    before = lake.rows()
+    lake.compact()
+    assert lake.rows() == before
+
+    lineage = lake.sql(LINEAGE)
+    assert len({row[0] for row in lineage}) == len(lineage) == 10
+    lake.sql("INSERT INTO LAKE.db.t VALUES (100)")
+    assert lake.sql(LINEAGE)[:10] == lineage
 
 
 def test_equality_deletes_read_by_java_are_the_ones_applied_by_us(lake: Lake) -> None:

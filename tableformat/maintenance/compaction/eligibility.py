@@ -58,11 +58,9 @@ _KNOWN_TYPES = (
 def require_rewritable(table: Table, files: SnapshotFiles) -> None:
     """Raise `UnsupportedTable` if any row of the table could come out of a rewrite as another."""
     name, metadata = ".".join(table.name()), table.metadata
-    if metadata.format_version > 2:
+    if metadata.format_version > 3:
         raise UnsupportedTable(
-            name,
-            f"format version {metadata.format_version} keeps row lineage, which is not proven to survive a rewrite yet",
-            "Compact it with another engine",
+            name, f"format version {metadata.format_version} is not known", "Compact it with an engine that knows it"
         )
     for field in metadata.schema()._lazy_id_to_field.values():
         if not isinstance(field.field_type, _KNOWN_TYPES):

@@ -253,6 +253,21 @@ def test_health_is_bad_before_and_good_after(catalog: SqlCatalog) -> None:
     assert after.median_file_bytes == after.data_bytes == data_files(table)[0].file_size_in_bytes
 
 
+def test_the_manifests_of_many_appends_become_few(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 8)
+
+    compacted(catalog)
+
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    manifests = snapshot.manifests(table.io)
+    assert [(m.added_files_count, m.deleted_files_count) for m in manifests] == [(1, 0), (0, 8)]
+    deleted = manifests[1].fetch_manifest_entry(table.io, discard_deleted=False)
+    assert {entry.snapshot_id for entry in deleted} == {snapshot.snapshot_id}
+    assert sorted(entry.sequence_number or 0 for entry in deleted) == list(range(1, 9))
+
+
 def test_a_branchs_own_retention_survives(catalog: SqlCatalog) -> None:
     table = create(catalog)
     append_many(table, 5)
