@@ -25,7 +25,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
-from pyiceberg.table.update import RemoveSnapshotsUpdate, TableRequirement, TableUpdate
+from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.view import View
 from typing_extensions import override
@@ -41,7 +41,6 @@ from tableformat.catalogs.outcomes import (
     UnreadableMetadataError,
     WriteOutcome,
 )
-from tableformat.catalogs.snapshot_log import log_without_gaps
 
 
 class PointerCatalog(MetastoreCatalog, ABC):
@@ -253,12 +252,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
     ) -> StagedTable:
         if current is None:
             self._require_namespace(identifier[:-1])
-        staged = self._update_and_stage_table(current, identifier, requirements, updates)
-        if current is not None and any(isinstance(update, RemoveSnapshotsUpdate) for update in updates):
-            staged.metadata = staged.metadata.model_copy(
-                update={"snapshot_log": log_without_gaps(current.metadata, staged.metadata)}
-            )
-        return staged
+        return self._update_and_stage_table(current, identifier, requirements, updates)
 
     @staticmethod
     def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:

@@ -5,8 +5,10 @@ gives the decoder readers that were resolved more leniently, and nothing else.
 """
 
 import io
+import json
 from collections.abc import Iterator
 
+from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
@@ -14,19 +16,49 @@ from pyiceberg.io import InputFile, InputStream
 from pyiceberg.schema import Schema, visit_with_partner
 from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 from typing_extensions import override
 
-
-def read_projected(location: str, content: bytes, wanted: Schema) -> Iterator[Record]:
-    """Each record with the wanted fields alone, in their order."""
-    with AvroFile[Record](_Content(location, content)) as file:
-        file.reader = _resolved(file.schema, wanted)
-        yield from file
+_SCHEMA_KEY = "avro.schema"
+_MAX_READERS = 256
 
 
-def _resolved(written: Schema, wanted: Schema) -> Reader:
-    # PyIceberg's own call, whose types its annotations do not admit either.
-    return visit_with_partner(written, wanted, ReadSchemaResolver(), _Lenient())  # type: ignore
+class Projection:
+    """Files of one writer have one schema: its readers are made once, hold no state of a file, and are kept."""
+
+    def __init__(self, wanted: Schema) -> None:
+        self._wanted = wanted
+        self._readers: dict[str, Reader] = {}
+
+    def read(self, location: str, content: bytes) -> Iterator[Record]:
+        """Each record with the wanted fields alone, in their order."""
+        with _ProjectedFile(location, content, self) as file:
+            yield from file
+
+    def reader_of(self, written: str) -> Reader:
+        reader = self._readers.get(written)
+        if reader is None:
+            schema = AvroSchemaConversion().avro_to_iceberg(json.loads(written))
+            # PyIceberg's own call, whose types its annotations do not admit either.
+            reader = visit_with_partner(schema, self._wanted, ReadSchemaResolver(), _Lenient())  # type: ignore
+            if len(self._readers) >= _MAX_READERS:
+                self._readers.clear()
+            self._readers[written] = reader
+        return reader
+
+
+class _ProjectedFile(AvroFile[Record]):
+    def __init__(self, location: str, content: bytes, projection: Projection) -> None:
+        super().__init__(_Content(location, content))
+        self._bytes = content
+        self._projection = projection
+
+    @override
+    def __enter__(self) -> "_ProjectedFile":
+        self.decoder = new_decoder(self._bytes)
+        self.header = self._read_header()
+        self.reader = self._projection.reader_of(self.header.meta[_SCHEMA_KEY])
+        return self
 
 
 class _Lenient(SchemaPartnerAccessor):

@@ -26,7 +26,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
 from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
-from tableformat.maintenance.projected_avro import read_projected
+from tableformat.maintenance.projected_avro import Projection
 from tableformat.maintenance.storage import Place
 
 _PARALLEL = 8
@@ -34,22 +34,26 @@ ANY_STORE = "*"
 """Of a path that is alive in more than one store."""
 _AHEAD = 64  # files read ahead of their use; their contents are in memory
 
-_MANIFEST_LIST = Schema(
-    NestedField(500, "manifest_path", StringType(), required=True),
-    NestedField(501, "manifest_length", LongType(), required=True),
+_MANIFEST_LIST = Projection(
+    Schema(
+        NestedField(500, "manifest_path", StringType(), required=True),
+        NestedField(501, "manifest_length", LongType(), required=True),
+    )
 )
-_MANIFEST = Schema(
-    NestedField(0, "status", IntegerType(), required=True),
-    NestedField(
-        2,
-        "data_file",
-        StructType(
-            NestedField(134, "content", IntegerType(), required=False, initial_default=DataFileContent.DATA),
-            NestedField(100, "file_path", StringType(), required=True),
-            NestedField(104, "file_size_in_bytes", LongType(), required=True),
+_MANIFEST = Projection(
+    Schema(
+        NestedField(0, "status", IntegerType(), required=True),
+        NestedField(
+            2,
+            "data_file",
+            StructType(
+                NestedField(134, "content", IntegerType(), required=False, initial_default=DataFileContent.DATA),
+                NestedField(100, "file_path", StringType(), required=True),
+                NestedField(104, "file_size_in_bytes", LongType(), required=True),
+            ),
+            required=True,
         ),
-        required=True,
-    ),
+    )
 )
 
 S = TypeVar("S")
@@ -153,14 +157,13 @@ class Reachability:
         with self._reading("manifest list", location):
             content = self._content(location)
             manifests = [
-                TableFile(record[0], FileKind.MANIFEST, record[1])
-                for record in read_projected(location, content, _MANIFEST_LIST)
+                TableFile(record[0], FileKind.MANIFEST, record[1]) for record in _MANIFEST_LIST.read(location, content)
             ]
         return TableFile(location, FileKind.MANIFEST_LIST, len(content)), manifests
 
     def _read_manifest(self, location: str) -> list[TableFile]:
         with self._reading("manifest", location):
-            entries = read_projected(location, self._content(location), _MANIFEST)
+            entries = _MANIFEST.read(location, self._content(location))
             return [
                 TableFile(file[1], FileKind.DELETES if file[0] else FileKind.DATA, file[2])
                 for status, file in ((entry[0], entry[1]) for entry in entries)

@@ -16,10 +16,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
-    RemovePartitionStatisticsUpdate,
     RemoveSnapshotRefUpdate,
-    RemoveSnapshotsUpdate,
-    RemoveStatisticsUpdate,
     TableRequirement,
     TableUpdate,
     ValidatableTableRequirement,
@@ -28,6 +25,7 @@ from typing_extensions import override
 
 from tableformat.commits.change import Change
 from tableformat.maintenance.expiry.options import ExpiryOptions
+from tableformat.maintenance.expiry.removal import RemoveSnapshots
 from tableformat.maintenance.expiry.retention import Retention, plan_retention
 
 
@@ -59,16 +57,11 @@ def expiry_change(
     else:
         ours = StillExpirable(snapshots=retention.snapshots, refs=retention.refs, options=options, now=now)
         requirements.append(cast("TableRequirement", ours))
-    return Change(_updates(metadata, retention), tuple(requirements))
+    return Change(_updates(retention), tuple(requirements))
 
 
-def _updates(metadata: TableMetadata, retention: Retention) -> tuple[TableUpdate, ...]:
-    # The statistics of removed snapshots are removed by name: not every implementation drops them all by itself.
-    statistics = {each.snapshot_id for each in metadata.statistics} & retention.snapshots
-    partition_statistics = {each.snapshot_id for each in metadata.partition_statistics} & retention.snapshots
+def _updates(retention: Retention) -> tuple[TableUpdate, ...]:
     updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in sorted(retention.refs)]
-    updates += [RemoveStatisticsUpdate(snapshot_id=each) for each in sorted(statistics)]
-    updates += [RemovePartitionStatisticsUpdate(snapshot_id=each) for each in sorted(partition_statistics)]
     if retention.snapshots:
-        updates.append(RemoveSnapshotsUpdate(snapshot_ids=sorted(retention.snapshots)))
+        updates.append(RemoveSnapshots(snapshot_ids=sorted(retention.snapshots)))
     return tuple(updates)

@@ -1,0 +1,95 @@
+"""Tables made by Iceberg's Java runtime, expired and cleaned by us, and read by it afterwards at every snapshot."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
+from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
+from tests.integration.maintenance.tables import later
+from tests.servers.spark import LocalSpark
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+
+class Lake:
+    def __init__(self, spark: LocalSpark, folder: Path) -> None:
+        self.name = f"lake_{folder.name.replace('-', '_')}"
+        config = SqlConfig(name=self.name, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+        self.catalog: Catalog = open_catalog(config)
+        self.catalog.create_namespace("db")
+        spark.use_sqlite_catalog(self.name, folder / "catalog.db", folder / "warehouse")
+        self._session = spark.session
+        self.table = f"{self.name}.db.t"
+
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self._session.sql(statement).collect()]
+
+    def refresh(self) -> None:
+        self.sql(f"REFRESH TABLE {self.table}")
+
+    def snapshots(self) -> list[int]:
+        return [int(str(row[0])) for row in self.sql(f"SELECT snapshot_id FROM {self.table}.snapshots")]
+
+    def rows(self, version: object) -> list[tuple[object, ...]]:
+        version = f"'{version}'" if isinstance(version, str) else version
+        return sorted(self.sql(f"SELECT id, v FROM {self.table} VERSION AS OF {version}"), key=str)
+
+
+@pytest.fixture
+def lake(spark: LocalSpark, tmp_path: Path) -> Iterator[Lake]:
+    opened = Lake(spark, tmp_path)
+    yield opened
+    opened.catalog.close()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_java_reads_every_retained_snapshot_and_finds_nothing_left_to_clean(
+    lake: Lake, version: int, tmp_path: Path
+) -> None:
+    """Merge-on-read deletes throughout: in version 3 those are deletion vectors, several in one file."""
+    table, folder = lake.table, tmp_path / "warehouse"
+    lake.sql(
+        f"CREATE TABLE {table} (id bigint, v string) USING iceberg PARTITIONED BY (bucket(2, id)) TBLPROPERTIES "
+        f"('format-version'='{version}', 'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read')"
+    )
+    for start in range(0, 40, 10):
+        values = ", ".join(f"({number}, 'v{number}')" for number in range(start, start + 10))
+        lake.sql(f"INSERT INTO {table} VALUES {values}")
+    lake.sql(f"ALTER TABLE {table} CREATE TAG audit")
+    lake.sql(f"DELETE FROM {table} WHERE id % 5 = 0")
+    lake.sql(f"ALTER TABLE {table} CREATE BRANCH side")
+    lake.sql(f"INSERT INTO {table}.branch_side VALUES (100, 'side')")
+    lake.sql(f"DELETE FROM {table} WHERE id IN (1, 21)")
+    lake.sql(f"CALL {lake.name}.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))")
+    lake.sql(f"DELETE FROM {table} WHERE id = 2")
+    lake.sql(f"DELETE FROM {table} WHERE id = 33")
+    before = {snapshot: lake.rows(snapshot) for snapshot in lake.snapshots()}
+    refs = {ref: lake.rows(ref) for ref in ("audit", "side")}
+    now = later(lake.catalog.load_table(("db", "t")), hours=1)
+
+    result = expire_snapshots(lake.catalog, ("db", "t"), ExpiryOptions(max_snapshot_age_ms=0), now=now)
+    cleaned = remove_orphans(
+        lake.catalog,
+        ("db", "t"),
+        OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_young=True),
+        now=now,
+    )
+
+    lake.refresh()
+    remaining = lake.snapshots()
+    assert result.snapshots_expired == len(before) - 3
+    assert result.files_deleted > 0
+    assert cleaned.orphans == 0
+    assert {snapshot: lake.rows(snapshot) for snapshot in remaining} == {each: before[each] for each in remaining}
+    assert {ref: lake.rows(ref) for ref in refs} == refs
+    lake.sql(f"INSERT INTO {table} VALUES (500, 'after')")
+    assert (500, "after") in lake.sql(f"SELECT id, v FROM {table}")
+    ten_days_ago = now.timestamp() - 10 * 24 * 3600
+    for path in folder.rglob("*"):
+        os.utime(path, (ten_days_ago, ten_days_ago))
+    assert lake.sql(f"CALL {lake.name}.system.remove_orphan_files(table => 'db.t', dry_run => true)") == []
