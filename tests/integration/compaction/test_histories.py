@@ -96,7 +96,7 @@ class History:
             elif change == "drop" and schema.fields[-1].field_id > 3:
                 update.delete_column(schema.fields[-1].name)
             elif change == "rename":
-                update.rename_column(schema.fields[-1].name, f"renamed_{uuid.uuid4().hex[:6]}")
+                update.rename_column(schema.find_field(3).name, f"renamed_{uuid.uuid4().hex[:6]}")
             elif change == "widen":
                 update.update_column("id", LongType())
                 update.update_column(schema.find_field(3).name, DoubleType())
