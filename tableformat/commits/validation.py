@@ -78,6 +78,8 @@ def validate_replacement(table: Table, replacement: Replacement, memory: CommitM
     if deletes:
         remaining = _remaining_data(metadata, data, replacement, sequence_number)
         goes += [[remaining.is_dangling(live_file(entry)) for entry in entries] for _, entries in deletes]
+    if not any(any(going) for going in goes):
+        raise CommitConflict(f"table {name}: somebody else has done already what this commit was to do")
     return ReplacementBase(
         head,
         sequence_number,

@@ -18,7 +18,10 @@ from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
 from tableformat.engine.lineage import with_lineage
 from tableformat.engine.sizing import files_for
 from tableformat.inspection import (
+    DataIndex,
     LiveFile,
+    SnapshotFiles,
+    global_specs,
     names_one_file,
     schema_of_spec,
     snapshot_files,
@@ -41,10 +44,12 @@ class CompactionPlan:
     snapshot_id: int | None
     tasks: tuple[RewriteTask, ...] = ()
     expected_files: int = 0
+    dangling_deletes: int = 0
+    """Delete files that apply to no data file as it is; they go with the commit."""
 
     @property
     def is_empty(self) -> bool:
-        return not self.tasks
+        return not self.tasks and not self.dangling_deletes
 
     @property
     def starting_snapshot_id(self) -> int:
@@ -68,6 +73,8 @@ class CompactionPlan:
     def __str__(self) -> str:
         if self.is_empty:
             return f"compaction of {self.table}: nothing to do"
+        if not self.tasks:
+            return f"compaction of {self.table}: {self.dangling_deletes} delete files apply to nothing any more, and go"
         partitions = len({(task.spec.spec_id, task.partition_path) for task in self.tasks})
         return (
             f"compaction of {self.table} at snapshot {self.snapshot_id}: {self.source_files} files "
@@ -114,7 +121,15 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
         snapshot.snapshot_id,
         tasks=tuple(_task(table, group, number, options, order) for number, group in enumerate(groups)),
         expected_files=sum(group.expected_files for group in groups),
+        dangling_deletes=_dangling(table, files),
     )
+
+
+def _dangling(table: Table, files: SnapshotFiles) -> int:
+    if not files.deletes:
+        return 0
+    index = DataIndex(files.data, global_specs=global_specs(table.metadata))
+    return sum(index.is_dangling(file) for file in files.deletes)
 
 
 def _groups(files: Iterable[Candidate], options: CompactionOptions) -> list[_Group]:

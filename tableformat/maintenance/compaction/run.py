@@ -151,7 +151,8 @@ class _Run:
         self._commit()
 
     def _commit(self) -> None:
-        if not self._pending:
+        only_deletes_go = not self._plan.tasks and self._plan.dangling_deletes > 0
+        if not self._pending and not only_deletes_go:
             return
         tasks = [self._tasks[task_id] for task_id in self._pending]
         replacement = Replacement(

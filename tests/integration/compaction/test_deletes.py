@@ -278,6 +278,23 @@ def test_deletes_that_were_dangling_before_go_as_well(catalog: SqlCatalog) -> No
     assert live_column(table, "id") == sorted(range(100, 150), key=repr)
 
 
+def test_dangling_deletes_go_though_there_is_no_file_to_rewrite(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = put_plain(table, 1)
+    delete_positions(table, {paths[0]: [0]})
+    table.refresh().delete("id >= 0")
+    delete_equal(table, ["id"], [{"id": 1}])
+    put_plain(table, 1)
+    plan = plan_compaction(table.refresh(), SMALL_TARGET, now=NOW)
+    assert (plan.tasks, plan.dangling_deletes) == ((), 2)
+
+    result = compacted(catalog)
+
+    assert (result.files_rewritten, result.delete_files_removed) == (0, 2)
+    assert live_column(table, "id") == list(range(10))
+    assert plan_compaction(table.refresh(), SMALL_TARGET, now=NOW).is_empty
+
+
 def test_a_delete_for_a_row_that_the_file_does_not_have_stops_the_run(catalog: SqlCatalog) -> None:
     table = create(catalog)
     paths = put_plain(table, 5)
