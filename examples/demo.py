@@ -36,16 +36,29 @@ def main() -> int:
     _say("3. Apply again: the tables are past their policy, so they are compacted with Spark")
     _apply()
     after = _figures(catalog)
-    _say("4. Before and after")
-    for name, first, then in zip(("files", "bytes", "rows", "checksum"), before, after, strict=True):
-        print(f"   {name:<10} {first:>22,} -> {then:>22,}")
-    if before[2:] != after[2:]:
+    _say(
+        "4. The old snapshots still hold the old files. Their retention (1 second, in this demo) is applied by schedule"
+    )
+    _wait_for_the_next_minute()
+    _apply()
+    last = _figures(catalog)
+    _say("5. Before, compacted, expired")
+    names = ("live files", "live bytes", "rows", "checksum", "files on disk")
+    for name, *values in zip(names, before, after, last, strict=True):
+        print(f"   {name:<14}" + " -> ".join(f"{value:>20,}" for value in values))
+    if not before[2:4] == after[2:4] == last[2:4]:
         print("error: the rows changed", file=sys.stderr)
         return 1
     print("\nYours to play with:")
-    print(f"   {_command()} apply -f demo          # does nothing: the tables are healthy")
-    print("   $EDITOR demo/payments.yaml                   # add a column, then apply again")
+    print(f"   {_command()} apply -f demo   # does nothing but what is due")
+    print("   $EDITOR demo/payments.yaml            # add a column, then apply again; try `type: int` for txn_id, too")
     return 0
+
+
+def _wait_for_the_next_minute() -> None:
+    seconds = 61 - datetime.now(UTC).second
+    print(f"   (schedule: every minute; waiting {seconds} s)", flush=True)
+    time.sleep(seconds)
 
 
 def _apply() -> None:
@@ -77,13 +90,15 @@ def _write(catalog: Catalog) -> None:
         merchants.append(pa.Table.from_pydict(rows, schema=merchants_schema))
 
 
-def _figures(catalog: Catalog) -> tuple[int, int, int, int]:
-    """Files, bytes, rows, and a checksum that does not depend on their order."""
+def _figures(catalog: Catalog) -> tuple[int, int, int, int, int]:
+    """Live files and bytes, rows and a checksum that does not depend on their order, and data files on disk."""
     table = catalog.load_table(("sales", "payments"))
     files = table.inspect.data_files()
     rows = table.scan(selected_fields=("txn_id", "amount_paise")).to_arrow()
     checksum = sum(hash(pair) for pair in zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
-    return files.num_rows, sum(files["file_size_in_bytes"].to_pylist()), rows.num_rows, checksum % (1 << 61)
+    size = sum(files["file_size_in_bytes"].to_pylist())
+    on_disk = len(list(Path(table.location().removeprefix("file://")).rglob("*.parquet")))
+    return files.num_rows, size, rows.num_rows, checksum % (1 << 61), on_disk
 
 
 def _say(text: str) -> None:

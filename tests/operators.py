@@ -25,14 +25,14 @@ class RefusedError(Exception):
 class OperatorProcesses:
     """Starts operators for one namespace; at the end each must have stopped well, unless a test killed it."""
 
-    def __init__(self, access: KubernetesAccess, namespace: str, log: Path) -> None:
-        self._access, self._namespace, self._log = access, namespace, log
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+        self._kubeconfig, self._namespace, self._log = kubeconfig, namespace, log
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none"]
-        command += ["--namespace", self._namespace, "--kubeconfig", str(self._access.kubeconfig)]
-        environment = {**os.environ, "KUBECONFIG": str(self._access.kubeconfig)}
+        command += ["--namespace", self._namespace, "--kubeconfig", str(self._kubeconfig)]
+        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig)}
         with self._log.open("ab") as log:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
@@ -44,16 +44,23 @@ class OperatorProcesses:
         for process in self._started:
             process.send_signal(signal.SIGTERM)
         for process in self._started:
-            assert process.wait(30) in (0, -signal.SIGKILL), self._log.read_text()[-3000:]
+            assert process.wait(60) in (0, -signal.SIGKILL), self._log.read_text()[-3000:]
 
 
 @contextlib.contextmanager
-def operators(access: KubernetesAccess, namespace: str, log: Path) -> Iterator[OperatorProcesses]:
-    processes = OperatorProcesses(access, namespace, log)
+def operators(kubeconfig: Path, namespace: str, log: Path) -> Iterator[OperatorProcesses]:
+    processes = OperatorProcesses(kubeconfig, namespace, log)
     try:
         yield processes
     finally:
         processes.stop_all()
+
+
+def kubeconfig_of(access: KubernetesAccess, api: client.ApiClient, namespace: str, account: str, folder: Path) -> Path:
+    """What a pod of this service account has, as a kubeconfig."""
+    request: dict[str, Any] = {"spec": {}}
+    answer = client.CoreV1Api(api).create_namespaced_service_account_token(account, namespace, request)
+    return access.kubeconfig_with_token(answer.status.token, folder / f"{account}.kubeconfig.json")
 
 
 class Namespace:

@@ -7,7 +7,7 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-def eventually(read: Callable[[], Value], holds: Callable[[Value], bool], *, seconds: float = 30) -> Value:
+def eventually(read: Callable[[], Value], holds: Callable[[Value], bool], *, seconds: float = 90) -> Value:
     """Reads until the value is as wanted, and returns it; fails with the last value read."""
     deadline = time.monotonic() + seconds
     while True:

@@ -11,12 +11,13 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tableformat.catalogs import ConfigMapConfig, open_catalog
-from tests.operators import Namespace, RefusedError, operators
-from tests.servers.kubernetes import KubernetesAccess
+from tests.operators import Namespace, RefusedError, kubeconfig_of, operators
+from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("operator")
 
+INSTALL = Path(__file__).parents[2] / "examples" / "install"
 COLUMNS = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
 
 
@@ -33,10 +34,13 @@ def namespace(
     warehouse: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Namespace]:
-    """A namespace with a running operator and a catalog."""
+    """A namespace with a catalog, and an operator that has the rights of its installation and no others."""
     objects = Namespace(crds, kube_api, shared_namespace)
     objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": f"file://{warehouse}"})
-    with operators(crds, shared_namespace, tmp_path_factory.mktemp("logs") / "operator.log") as processes:
+    folder = tmp_path_factory.mktemp("operator")
+    kubectl(crds, "apply", "-f", str(INSTALL / "operator.yaml"))
+    account = kubeconfig_of(crds, kube_api, "tablewright-system", "tablewright", folder)
+    with operators(account, shared_namespace, folder / "operator.log") as processes:
         processes.start()
         yield objects
 
@@ -133,7 +137,7 @@ def test_a_commit_by_somebody_else_is_noticed_at_once(namespace: Namespace, cata
     declare(namespace, "watched")
     ready(namespace, "watched")
     catalog.load_table(("sales", "watched")).append(pa.table({"id": [1, 2], "city": ["Agra", None]}))
-    health = eventually(lambda: namespace.status("watched")["health"], lambda h: h["records"] == 2, seconds=10)
+    health = eventually(lambda: namespace.status("watched")["health"], lambda h: h["records"] == 2)
     assert health["dataFiles"] == 1
 
 

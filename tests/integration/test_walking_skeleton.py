@@ -13,13 +13,14 @@ from kubernetes import client
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import ConfigMapConfig, open_catalog
-from tests.operators import Namespace, OperatorProcesses, operators
+from tests.operators import Namespace, OperatorProcesses, kubeconfig_of, operators
 from tests.reading import rows_in_files
 from tests.servers.kubelet import Kubelet, LocalProcesses
-from tests.servers.kubernetes import KubernetesAccess
+from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
+INSTALL = Path(__file__).parents[2] / "examples" / "install"
 CITIES = ("Delhi", "Kochi", "Pune", "Surat", "Agra")
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -46,7 +47,7 @@ class Scene:
         self.objects, self.namespace, self.access = objects, objects.name, objects.access
         self.batch = client.BatchV1Api(api)
         core = client.CoreV1Api(api)
-        core.create_namespaced_service_account(self.namespace, {"metadata": {"name": "tablewright-jobs"}})
+        kubectl(objects.access, "apply", "-n", self.namespace, "-f", str(INSTALL / "jobs.yaml"))
         credentials = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
         core.create_namespaced_secret(self.namespace, {"metadata": {"name": "lake-keys"}, "stringData": credentials})
         warehouse = f"s3://{bucket}/warehouse"
@@ -79,7 +80,7 @@ def scene(
 
 @pytest.fixture
 def operator_processes(scene: Scene, tmp_path: Path) -> Iterator[OperatorProcesses]:
-    with operators(scene.access, scene.namespace, tmp_path / "operator.log") as processes:
+    with operators(scene.access.kubeconfig, scene.namespace, tmp_path / "operator.log") as processes:
         yield processes
 
 
@@ -124,7 +125,7 @@ class RacingWriter:
 
 
 def test_a_declared_table_is_created_and_compacted_while_writers_write_and_the_operator_dies(
-    scene: Scene, kube_api: client.ApiClient, operator_processes: OperatorProcesses
+    scene: Scene, kube_api: client.ApiClient, operator_processes: OperatorProcesses, tmp_path: Path
 ) -> None:
     operator = operator_processes.start()
     scene.declare(suspend=True)
@@ -141,7 +142,8 @@ def test_a_declared_table_is_created_and_compacted_while_writers_write_and_the_o
     assert scene.objects.runs() == [], "a suspended table is left alone"
 
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    processes = LocalProcesses(kube_api, {"KUBECONFIG": str(scene.access.kubeconfig), "PATH": path})
+    account = kubeconfig_of(scene.access, kube_api, scene.namespace, "tablewright-jobs", tmp_path)
+    processes = LocalProcesses(kube_api, {"KUBECONFIG": str(account), "PATH": path})
     with Kubelet(kube_api, scene.namespace, processes), RacingWriter(scene, first=1000) as writer:
         scene.declare(suspend=False)
         eventually(lambda: processes.running, lambda running: len(running) == 1)
@@ -149,7 +151,7 @@ def test_a_declared_table_is_created_and_compacted_while_writers_write_and_the_o
         operator.wait()
         eventually(lambda: processes.logs, lambda logs: len(logs) == 1, seconds=120)
         operator_processes.start()
-        runs = eventually(scene.objects.runs, lambda runs: runs[0]["status"].get("phase") == "Succeeded", seconds=60)
+        runs = eventually(scene.objects.runs, lambda runs: runs[0]["status"].get("phase") == "Succeeded", seconds=120)
     [log] = processes.logs.values()
     assert len(runs) == 1, log
     assert runs[0]["status"]["result"]["rewrittenFiles"] >= 200
