@@ -45,6 +45,10 @@ class UnreadableMetadata(PermanentError):
     """A file that says what the table consists of is missing or broken: what is reachable cannot be known."""
 
 
+class TableChanged(TransientError):
+    """The table changed while it was read, so that what was to be read is no longer part of it. Read it again."""
+
+
 class StorageUnavailable(TransientError):
     """The storage does not answer, or not as it should."""
 

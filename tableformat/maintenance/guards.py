@@ -1,13 +1,19 @@
-"""What must hold before anything of a table is deleted."""
+"""What must hold before anything of a table is deleted, and what to make of a table that changes under the eyes."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from pyiceberg.table import Table
 from pyiceberg.utils.properties import property_as_bool
 
-from tableformat.maintenance.errors import ClockBehind, DeletionDisabled
+from tableformat.maintenance.errors import ClockBehind, DeletionDisabled, TableChanged, UnreadableMetadata
 
 _SKEW = timedelta(minutes=10)
+_READINGS = 5
+
+T = TypeVar("T")
 
 
 def require_deletable(table: Table, *, now: datetime) -> None:
@@ -25,3 +31,25 @@ def require_current_clock(table: Table, *, now: datetime) -> None:
             f"table {'.'.join(table.name())} was last changed {behind} from now by this machine's clock, which "
             "cannot be; nothing was changed. Correct the clock"
         )
+
+
+@contextmanager
+def reading(table: Table) -> Iterator[None]:
+    """A file that is missing from a table which has moved on was another expiry's to delete: no damage was found."""
+    try:
+        yield
+    except UnreadableMetadata as error:
+        now = table.catalog.load_table(table.name())
+        if now.metadata_location == table.metadata_location:
+            raise
+        raise TableChanged(f"table {'.'.join(table.name())} changed while it was read ({error}). Run again") from error
+
+
+def read_again_if_changed(work: Callable[[], T]) -> T:
+    """The work, begun anew when the table changed while it was read; work that does so must bear being repeated."""
+    for _ in range(_READINGS - 1):
+        try:
+            return work()
+        except TableChanged:
+            continue
+    return work()

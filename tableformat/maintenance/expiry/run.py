@@ -22,7 +22,7 @@ from tableformat.maintenance.expiry.options import ExpiryOptions
 from tableformat.maintenance.expiry.planning import ExpiryPlan, in_order, plan_files
 from tableformat.maintenance.expiry.record import ExpiryRecord
 from tableformat.maintenance.expiry.retention import plan_retention
-from tableformat.maintenance.guards import require_deletable
+from tableformat.maintenance.guards import read_again_if_changed, reading, require_deletable
 from tableformat.maintenance.reachability import Known, Reachability, TableFile
 from tableformat.maintenance.records import Records
 from tableformat.maintenance.storage import Deleted, FileStore, open_store
@@ -62,8 +62,8 @@ def expire_snapshots(
     `DeletionIncomplete` if files stayed behind: the next run deletes them.
     """
     run = _Run(catalog, identifier, options, now, store)
-    table = commit_change(catalog, identifier, run.prepare, sleep=sleep)
-    return run.clean(table)
+    table = read_again_if_changed(lambda: commit_change(catalog, identifier, run.prepare, sleep=sleep))
+    return read_again_if_changed(lambda: run.clean(table))
 
 
 class _Run:
@@ -77,6 +77,9 @@ class _Run:
         self._store = store
         self._plan: ExpiryPlan | None = None
         self._own: str | None = None  # where this run's record is
+        self._outcome = Deleted()
+        self._bytes = 0
+        self._resumed = 0
 
     def prepare(self, table: Table) -> Change | None:
         """The commit for the table as it is; its record is written before this returns."""
@@ -85,7 +88,8 @@ class _Run:
         if retention.is_empty:
             return None
         if self._plan is None or self._plan.retention != retention:
-            self._plan = plan_files(table, retention)
+            with reading(table):
+                self._plan = plan_files(table, retention)
             logger.info("%s", self._plan, extra={"table": self._name})
             self._write_record(table, self._plan)
         return expiry_change(self._catalog, table.metadata, retention, self._options, now=self._now)
@@ -94,25 +98,24 @@ class _Run:
         """Delete what is left of this run and of earlier ones. `table` is as the commit left it, or later."""
         table = table.refresh()  # others may have committed meanwhile, and what they need must stay
         records, reader = self._records(table), Reachability(self._name, table.io)
-        outcome = Deleted()
-        sizes: dict[str, int] = {}
-        resumed = 0
         for location, written_ms in list(records.locations()):
             record = self._read(records, location, written_ms, table)
             if record is None:
                 continue
             known = self._plan.known if self._plan is not None and location == self._own else Known()
             files = {file.key: file for file in record.files}
-            dead = reader.without_live(files, table.metadata, table.metadata_location, known=known)
+            with reading(table):
+                dead = reader.without_live(files, table.metadata, table.metadata_location, known=known)
             deleted = self._delete(table, dead)
-            sizes |= {file.location: file.size_bytes for file in dead.values()}
-            outcome = Deleted.merged((outcome, deleted))
+            sizes = {file.location: file.size_bytes for file in dead.values()}
+            self._bytes += sum(sizes[gone] for gone in deleted.deleted)
+            self._outcome = Deleted.merged((self._outcome, deleted))
             if not deleted.failed:
                 records.remove(location)
-                resumed += location != self._own
-        if outcome.failed:
-            raise DeletionIncomplete(self._name, len(outcome.deleted), outcome.failed)
-        return self._result(table, outcome, sizes, resumed)
+                self._resumed += location != self._own
+        if self._outcome.failed:
+            raise DeletionIncomplete(self._name, len(self._outcome.deleted), self._outcome.failed)
+        return self._result(table)
 
     def _delete(self, table: Table, dead: dict[str, TableFile]) -> Deleted:
         files = [file.location for file in in_order(dead.values())]
@@ -148,15 +151,15 @@ class _Run:
         self._store = self._store or open_store(table.io)
         return self._store
 
-    def _result(self, table: Table, outcome: Deleted, sizes: dict[str, int], resumed: int) -> ExpiryResult:
+    def _result(self, table: Table) -> ExpiryResult:
         retention = self._plan.retention if self._plan is not None else None
         result = ExpiryResult(
             snapshots_expired=len(retention.snapshots) if retention else 0,
             refs_removed=tuple(sorted(retention.refs)) if retention else (),
             snapshots_kept=len(table.metadata.snapshots),
-            files_deleted=len(outcome.deleted),
-            bytes_deleted=sum(sizes[location] for location in outcome.deleted),
-            runs_resumed=resumed,
+            files_deleted=len(self._outcome.deleted),
+            bytes_deleted=self._bytes,
+            runs_resumed=self._resumed,
         )
         logger.info("expired: %s", result, extra={"table": self._name})
         return result

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
 from tableformat.maintenance.errors import ListingIncomplete, PathsNotComparable, TooYoung
-from tableformat.maintenance.guards import require_deletable
+from tableformat.maintenance.guards import reading, require_deletable
 from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders
 from tableformat.maintenance.orphans.options import SAFE_AGE_MS, OrphanAction, OrphanOptions, PrefixMismatch
 from tableformat.maintenance.reachability import ANY_STORE, Known, Reachability, key_of, metadata_files
@@ -63,7 +63,8 @@ def plan_orphans(
 
     table = catalog.load_table(identifier)  # anew: the listing comes first
     _require_same_table(before, table, listing, folders)
-    alive = Reachability(name, table.io).everything(table.metadata, table.metadata_location)
+    with reading(table):
+        alive = Reachability(name, table.io).everything(table.metadata, table.metadata_location)
     alive[key_of(f"{table.metadata.location}/metadata/version-hint.text")] = ANY_STORE
     return table, OrphanPlan(
         table=name,

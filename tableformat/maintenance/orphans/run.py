@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
 from tableformat.maintenance.errors import DeletionIncomplete
+from tableformat.maintenance.guards import read_again_if_changed, reading
 from tableformat.maintenance.orphans.marks import MarkList
 from tableformat.maintenance.orphans.options import OrphanAction, OrphanOptions
 from tableformat.maintenance.orphans.planning import OrphanPlan, plan_orphans
@@ -47,7 +48,13 @@ def remove_orphans(
     store: FileStore | None = None,
 ) -> OrphanResult:
     """Raises before any deletion where orphans cannot be told for certain, and `DeletionIncomplete` after it."""
-    store = store or open_store(catalog.load_table(identifier).io)
+    opened = store or open_store(catalog.load_table(identifier).io)
+    return read_again_if_changed(lambda: _remove(catalog, identifier, options, now, opened))
+
+
+def _remove(
+    catalog: Catalog, identifier: Identifier, options: OrphanOptions, now: datetime, store: FileStore
+) -> OrphanResult:
     table, plan = plan_orphans(catalog, identifier, options, now=now, store=store)
     logger.info("%s", plan, extra={"table": plan.table})
     now_ms = int(now.timestamp() * 1000)
@@ -73,12 +80,13 @@ def _delete(
         return set()
     table.refresh()
     candidates = [(file, TableFile(file.location, FileKind.DATA, file.size_bytes)) for file in files]
-    dead = Reachability(plan.table, table.io).without_live(
-        {candidate.key: candidate for _, candidate in candidates},
-        table.metadata,
-        table.metadata_location,
-        known=plan.known,
-    )
+    with reading(table):
+        dead = Reachability(plan.table, table.io).without_live(
+            {candidate.key: candidate for _, candidate in candidates},
+            table.metadata,
+            table.metadata_location,
+            known=plan.known,
+        )
     going = {file.location: file for file, candidate in candidates if candidate.key in dead}
     locations = list(going)
     outcome = Deleted.merged(

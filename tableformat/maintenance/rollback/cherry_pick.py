@@ -20,6 +20,7 @@ from pyiceberg.typedef import Identifier
 from tableformat.commits.change import Change, commit_change, snapshots_still_there
 from tableformat.errors import PermanentError
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.maintenance.reachability import Reachability, key_of
 from tableformat.maintenance.rollback.planning import ancestry
 
 _SOURCE = "source-snapshot-id"
@@ -148,7 +149,19 @@ def _added_files(table: Table, picked: Snapshot) -> list[DataFile]:
             f"snapshot {picked.snapshot_id} has delete files, or files of an older partition spec",
             "Pick it with another engine.",
         )
+    _require_not_there(table, picked, {key_of(file.file_path) for file in files})
     return files
+
+
+def _require_not_there(table: Table, picked: Snapshot, files: set[str]) -> None:
+    """A file that main has already, by another way, would have its rows twice."""
+    head, name = table.current_snapshot(), ".".join(table.name())
+    if head is None:
+        return
+    reader = Reachability(name, table.io)
+    for live in reader.live_files(reader.manifests([head]).values()):
+        if any(file.key in files for file in live):
+            raise CherryPickRefused(f"table {name}: files of snapshot {picked.snapshot_id} are in main already")
 
 
 def _summary(snapshot: Snapshot) -> dict[str, str]:
