@@ -120,6 +120,7 @@ class LocalProcesses:
                 "PATH": os.environ["PATH"],
                 "HOME": folder,
                 "TMPDIR": folder,
+                "PYTHONDONTWRITEBYTECODE": "1",  # as in the image
                 **self._environment,
                 **self._declared_environment(pod, container),
                 "TABLEWRIGHT_TERMINATION_LOG": str(message),
