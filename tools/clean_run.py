@@ -17,6 +17,8 @@ import uuid
 from pathlib import Path
 
 MARK = "TABLEWRIGHT_CLEAN_RUN"
+# Java programs ignore TMPDIR. What other programs of the machine put into the shared folder meanwhile is not ours.
+STRAYS = ("tmp", "tablewright", "spark", "pytest", "hsperfdata", "blockmgr", "lib", "jetty", "sqlite", "snappy")
 SETTLE_SECONDS = 5  # a process that is on its way out may take this long
 
 
@@ -35,7 +37,7 @@ def main(command: list[str]) -> int:
     problems += [f"file {scratch / name}" for name in sorted(_names(scratch)) if not name.startswith("pytest-of-")]
     if watched is not None:
         strays = _names(system_temp) - watched[0] - {scratch.name}
-        problems += [f"file {system_temp / name}" for name in sorted(strays)]
+        problems += [f"file {system_temp / name}" for name in sorted(strays) if name.startswith(STRAYS)]
         problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - watched[1])]
     shutil.rmtree(scratch, ignore_errors=True)
     for problem in problems:

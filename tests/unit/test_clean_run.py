@@ -40,7 +40,7 @@ def test_what_is_left_behind_fails_the_run(script: str, complaint: str) -> None:
 
 
 def test_in_ci_the_shared_folder_for_temporary_files_is_watched_too(tmp_path: Path) -> None:
-    script = f"open({str(tmp_path / 'stray')!r}, 'w').close()"
+    script = f"open({str(tmp_path / 'spark-stray')!r}, 'w').close()"
     result = clean_run(script, CI="true", TMPDIR=str(tmp_path))
     assert result.returncode == 1
-    assert "stray" in result.stderr
+    assert "spark-stray" in result.stderr
