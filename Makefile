@@ -54,7 +54,7 @@ lint: $(SYNCED) ## Check format, style, types and the layers between packages
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --cache-dir $(VENV)/.cache/import-linter
 
 .PHONY: format
 format: $(SYNCED) ## Format the code and mend what ruff can
