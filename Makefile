@@ -9,6 +9,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2 --dist loadgroup
 # What tools remember goes into the virtual environment: a run leaves nothing else in the checkout.
+# Without bytecode every run would compile a thousand modules again.
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/.cache/pycache
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/$(VENV)/.cache/hypothesis
 export UV_PROJECT_ENVIRONMENT := $(VENV)
