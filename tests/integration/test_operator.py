@@ -194,3 +194,11 @@ def test_the_api_server_refuses_what_makes_no_sense(namespace: Namespace) -> Non
         with pytest.raises(RefusedError) as refusal:
             declare(namespace, "immutable", **change)
         assert complaint in str(refusal.value)
+
+
+def test_a_declaration_that_cannot_be_read_keeps_what_is_known_of_the_table(namespace: Namespace) -> None:
+    declare(namespace, "misspelt")
+    known = ready(namespace, "misspelt")["identity"]
+    declare(namespace, "misspelt", timeZone="Mars/Olympus")
+    eventually(lambda: namespace.conditions("misspelt"), lambda c: c.get("InSync") == "False/Invalid")
+    assert namespace.status("misspelt")["identity"] == known

@@ -188,9 +188,11 @@ class Reconciler:
         metadata = obj["metadata"]
         generation = metadata.get("generation", 1)
         conditions = merged([condition(IN_SYNC, False, "Invalid", message)], (), generation=generation, now=now)
-        status = ManagedTableStatus(observed_generation=generation, conditions=conditions)
+        # What is known of the table stays: without its identity, another table could later be taken for it.
+        known = dict(obj.get("status") or {})
+        known |= {"observedGeneration": generation, "conditions": [found.to_json() for found in conditions]}
         self._cluster.apply_status(
-            ManagedTable.plural, ManagedTable.kind_name, metadata["namespace"], metadata["name"], status.to_json()
+            ManagedTable.plural, ManagedTable.kind_name, metadata["namespace"], metadata["name"], known
         )
 
     # -- runs
