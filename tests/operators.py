@@ -70,8 +70,9 @@ class Namespace:
         self.access, self.name = access, name
         self._custom = client.CustomObjectsApi(api)
 
-    def apply(self, kind: str, name: str, spec: dict[str, Any]) -> None:
-        obj = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    def apply(self, kind: str, name: str, spec: dict[str, Any], *, labels: dict[str, str] | None = None) -> None:
+        metadata = {"name": name, "labels": labels or {}}
+        obj = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
         try:
             kubectl(self.access, "apply", "--server-side", "-n", self.name, "-f", "-", stdin=json.dumps(obj))
         except subprocess.CalledProcessError as error:
@@ -93,6 +94,10 @@ class Namespace:
 
     def conditions(self, name: str) -> dict[str, str]:
         return {c["type"]: f"{c['status']}/{c['reason']}" for c in self.status(name).get("conditions") or []}
+
+    def run_status(self, name: str) -> dict[str, Any]:
+        found = [run for run in self.runs() if run["metadata"]["name"] == name]
+        return dict(found[0].get("status") or {}) if found else {}
 
     def runs(self) -> list[dict[str, Any]]:
         return list(self._custom.list_namespaced_custom_object(*self._group(), "maintenanceruns")["items"])

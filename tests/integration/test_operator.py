@@ -202,3 +202,43 @@ def test_a_declaration_that_cannot_be_read_keeps_what_is_known_of_the_table(name
     declare(namespace, "misspelt", timeZone="Mars/Olympus")
     eventually(lambda: namespace.conditions("misspelt"), lambda c: c.get("InSync") == "False/Invalid")
     assert namespace.status("misspelt")["identity"] == known
+
+
+def test_a_declaration_that_cannot_be_read_does_not_trap_its_object(namespace: Namespace, catalog: Catalog) -> None:
+    declare(namespace, "unread", deletionPolicy="Purge")
+    ready(namespace, "unread")
+    declare(namespace, "unread", deletionPolicy="Purge", timeZone="Mars/Olympus")
+    eventually(lambda: namespace.conditions("unread"), lambda c: c.get("InSync") == "False/Invalid")
+    namespace.delete("managedtable", "unread")
+    eventually(lambda: namespace.table("unread"), lambda obj: obj is None)
+    assert not exists(catalog, "unread"), "its deletion policy could be read, and was carried out"
+
+
+def test_a_declaration_that_cannot_be_read_still_has_its_table(namespace: Namespace) -> None:
+    declare(namespace, "garbled")
+    ready(namespace, "garbled")
+    declare(namespace, "garbled", timeZone="Mars/Olympus")
+    eventually(lambda: namespace.conditions("garbled"), lambda c: c.get("InSync") == "False/Invalid")
+    namespace.apply("ManagedTable", "garbled-rival", spec("garbled"))
+    conditions = eventually(lambda: namespace.conditions("garbled-rival"), bool)
+    assert conditions["Ready"] == "False/ClaimedByAnother"
+
+
+def test_a_policy_that_cannot_be_read_stops_the_maintenance_of_the_tables_that_it_selects_and_of_no_others(
+    namespace: Namespace,
+) -> None:
+    selector = {"matchLabels": {"team": "mars"}}
+    namespace.apply("TablePolicy", "mars", {"selector": selector, "timeZone": "Mars/Olympus"})
+    namespace.apply("ManagedTable", "governed", spec("governed"), labels={"team": "mars"})
+    declare(namespace, "ungoverned")
+    ready(namespace, "governed")
+    ready(namespace, "ungoverned")
+    assert namespace.conditions("governed")["Maintained"] == "False/PolicyInvalid"
+    assert namespace.conditions("ungoverned")["Maintained"] == "True/NothingDone"
+    run = {"tableRef": {"name": "governed"}, "operation": "ExpireSnapshots"}
+    namespace.apply("MaintenanceRun", "governed-by-hand", run)
+    message = eventually(lambda: namespace.run_status("governed-by-hand").get("message"), bool)
+    assert "Mars/Olympus" in str(message), "a run with the defaults' retention is not what the policy's author meant"
+    namespace.apply("TablePolicy", "mars", {"selector": selector, "timeZone": "Asia/Kolkata"})
+    eventually(lambda: namespace.conditions("governed"), lambda c: c["Maintained"] == "True/NothingDone")
+    eventually(lambda: namespace.run_status("governed-by-hand"), lambda status: "jobName" in status)

@@ -54,6 +54,10 @@ class World(Protocol):
 
     def policy_of(self, table: ManagedTable) -> EffectivePolicy: ...
 
+    def broken_policies(self, table: ManagedTable) -> Sequence[str]:
+        """What is wrong with policies that select the table and cannot be read; they are no part of its policy."""
+        ...
+
     def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
 
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
@@ -106,7 +110,9 @@ def _converge(
 ) -> TableDecision:
     for _ in range(MOST_ROUNDS):
         observed = observe_table(catalog, table, policy, memory)
-        decision = decide_table(table, policy, observed, world.runs_of(table), now)
+        decision = decide_table(
+            table, policy, observed, world.runs_of(table), now, broken_policies=world.broken_policies(table)
+        )
         if decision.apply is None:
             return decision
         refusals = _apply(table, catalog, decision.apply).refusals

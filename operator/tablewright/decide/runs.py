@@ -1,6 +1,6 @@
 """The decision about one MaintenanceRun: whether it needs its Job, and what its status says."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus, Phase
@@ -28,6 +28,7 @@ def decide_run(
     now: datetime,
     *,
     ahead: MaintenanceRun | None = None,
+    broken_policies: Sequence[str] = (),
 ) -> RunDecision:
     """`refusal` says why the run cannot be carried out at all (its table or catalog is not there), if that is so."""
     if run.status.is_finished:
@@ -40,6 +41,9 @@ def decide_run(
             return RunDecision(_failed(run, "JobDeleted", message, now))
         if ahead is not None:
             return RunDecision(_with(run, phase=Phase.PENDING, message=f"waits for run {ahead.metadata.name}"))
+        if broken_policies:  # its options would be others than the policy's author meant
+            message = f"waits until this is corrected: {'; '.join(broken_policies)}"
+            return RunDecision(_with(run, phase=Phase.PENDING, message=message))
         return RunDecision(_with(run, phase=Phase.PENDING, message=None, job_name=run.metadata.name), CreateJob())
     return RunDecision(_from_job(run, job, now))
 

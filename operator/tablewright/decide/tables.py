@@ -41,8 +41,13 @@ def decide_table(
     now: datetime,
     *,
     claimed_by: ManagedTable | None = None,
+    broken_policies: Sequence[str] = (),
 ) -> TableDecision:
-    """`claimed_by` is another object that has the same table already."""
+    """`claimed_by` is another object that has the same table already.
+
+    While a policy that selects the table cannot be read, the table is not maintained: what it would have said of
+    retention must not silently become what others say.
+    """
     if claimed_by is not None:
         message = f"the table is declared by the older ManagedTable {claimed_by.metadata.name}: delete one of the two"
         conditions = [condition(kind, False, "ClaimedByAnother", message) for kind in (READY, IN_SYNC)]
@@ -75,7 +80,7 @@ def decide_table(
         return TableDecision(_status(table, policy, conditions, runs, now), apply=ApplyDeclaration(declaration))
     if known is not None and known.uuid != str(observed.metadata.table_uuid):
         return TableDecision(_status(table, policy, _replaced(known, observed), runs, now))
-    return _decide_present(table, policy, observed, declaration, runs, now)
+    return _decide_present(table, policy, observed, declaration, runs, now, broken_policies)
 
 
 def _decide_present(
@@ -85,17 +90,22 @@ def _decide_present(
     declaration: TableDeclaration,
     runs: Sequence[MaintenanceRun],
     now: datetime,
+    broken_policies: Sequence[str],
 ) -> TableDecision:
     management = table.spec.management_policy
     before = frozenset(table.status.declared_properties)
     changes = difference(declaration, observed.metadata, previously_declared_properties=before)
     snapshot_id = observed.metadata.current_snapshot_id
-    maintenance = decide_maintenance(table, policy, observed.health, snapshot_id, runs, now)
+    maintenance = (
+        MaintenanceDecision()
+        if broken_policies
+        else decide_maintenance(table, policy, observed.health, snapshot_id, runs, now)
+    )
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
         _in_sync(changes, management),
         _healthy(policy, observed.health, maintenance),
-        _maintained(runs),
+        _maintained(runs, broken_policies),
     ]
     status = _status(table, policy, conditions, runs, now, observed)
     if management is ManagementPolicy.FULL and changes.changes and not changes.refusals:
@@ -151,8 +161,11 @@ def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: Mainte
     return condition(HEALTHY, False, "TooManySmallFiles", message)
 
 
-def _maintained(runs: Sequence[MaintenanceRun]) -> Condition:
+def _maintained(runs: Sequence[MaintenanceRun], broken_policies: Sequence[str]) -> Condition:
     """Whether the last runs succeeded: of each operation, the last."""
+    if broken_policies:
+        message = f"no maintenance starts until this is corrected: {'; '.join(broken_policies)}"
+        return condition(MAINTAINED, False, "PolicyInvalid", message)
     finished = sorted(
         (run for run in runs if run.status.completion_time is not None), key=lambda run: str(run.status.completion_time)
     )

@@ -125,6 +125,10 @@ class _FolderWorld:
     def policy_of(self, table: ManagedTable) -> EffectivePolicy:
         return effective_policy(table, self._policies)
 
+    def broken_policies(self, table: ManagedTable) -> Sequence[str]:  # noqa: ARG002
+        """None: a folder with an object that cannot be read is refused as a whole."""
+        return ()
+
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         self._state.create_run(table, start, self._now())
 

@@ -7,7 +7,8 @@ import threading
 from collections import defaultdict
 
 from tableformat.catalogs.naming import KIND_TABLE, object_name
-from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
+from tablewright.api.objects import KubernetesObject
+from tablewright.api.outline import table_outline
 from tablewright.api.table import ManagedTable
 
 
@@ -18,9 +19,8 @@ class Claims:
         self._lock = threading.Lock()
 
     def put(self, obj: KubernetesObject) -> None:
-        try:
-            table = parse(ManagedTable, obj)
-        except InvalidObjectError:
+        table = table_outline(obj)
+        if table is None:
             return  # its pass says so
         claim = (table.metadata.namespace, pointer_name(table))
         with self._lock:

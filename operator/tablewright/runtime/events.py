@@ -40,12 +40,13 @@ class EventRouter:
             return [Key(kind, namespace, name)]
         # A catalog or a policy changed, or a table's object is gone, which may make way for a younger one.
         tables = self._store.list(ManagedTable.kind_name, namespace)
-        return [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
+        keys = [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
+        return keys + [Key(MaintenanceRun.kind_name, namespace, run) for run in self._waiting_runs(namespace)]
 
-    def _waiting_runs(self, namespace: str, table: str) -> set[str]:
-        """Runs of the table that have no Job yet: they may wait for the one that just changed."""
+    def _waiting_runs(self, namespace: str, table: str | None = None) -> set[str]:
+        """Runs, of the table if one is given, that have no Job yet: they may wait for what just changed."""
         return {
             run["metadata"]["name"]
             for run in self._store.list(MaintenanceRun.kind_name, namespace)
-            if run["spec"]["tableRef"]["name"] == table and not (run.get("status") or {}).get("jobName")
+            if table in (None, run["spec"]["tableRef"]["name"]) and not (run.get("status") or {}).get("jobName")
         }

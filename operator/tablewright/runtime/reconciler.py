@@ -19,7 +19,8 @@ from tablewright.act.runs import build_run
 from tablewright.act.tables import drop_table
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.conditions import IN_SYNC, condition, merged
-from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
+from tablewright.api.outline import policy_outline, run_outline, table_outline
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
@@ -78,7 +79,7 @@ class Reconciler:
         being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         if key.kind == MaintenanceRun.kind_name:
             if not being_deleted:
-                self._reconcile_run(parse(MaintenanceRun, obj))
+                self._reconcile_run(obj)
             return None
         return self._delete_table(obj) if being_deleted else self._reconcile_table(obj)
 
@@ -92,15 +93,20 @@ class Reconciler:
             self._report_invalid(obj, str(error), now)
             return None
         if wants_finalizer(table) != (FINALIZER in table.metadata.finalizers):
-            self._set_finalizer(table, wanted=wants_finalizer(table))
+            self._set_finalizer(table.metadata, wanted=wants_finalizer(table))
             return None  # the change is an event, and brings the next pass
         outcome = reconcile_table(table, self, self._memory, now)
         return _seconds_until(_earliest(outcome.look_again_at, self._next_poll(table, now)), now)
 
     def _delete_table(self, obj: KubernetesObject) -> float | None:
         now = self._clock()
-        table = parse(ManagedTable, obj)
-        if FINALIZER not in table.metadata.finalizers:
+        metadata = Metadata.model_validate(obj["metadata"])
+        if FINALIZER not in metadata.finalizers:
+            return None
+        table = table_outline(obj)
+        if table is None:
+            logger.warning("table %s/%s: deleted, though nobody can tell which table it is", *key_of(obj))
+            self._set_finalizer(metadata, wanted=False)
             return None
         observed = observe_for_deletion(table, self, self._memory)
         decision = decide_deletion(table, observed, self.runs_of(table), now)
@@ -112,22 +118,23 @@ class Reconciler:
             drop_table(self.open_catalog(table), table.identifier, purge=decision.drop.purge)
             logger.info("table %s/%s: %s", *table.key, "purged" if decision.drop.purge else "dropped")
         if decision.release:
-            self._set_finalizer(table, wanted=False)
+            self._set_finalizer(metadata, wanted=False)
         return _seconds_until(decision.look_again_at, now)
 
-    def _set_finalizer(self, table: ManagedTable, *, wanted: bool) -> None:
-        others = [finalizer for finalizer in table.metadata.finalizers if finalizer != FINALIZER]
+    def _set_finalizer(self, metadata: Metadata, *, wanted: bool) -> None:
+        others = [finalizer for finalizer in metadata.finalizers if finalizer != FINALIZER]
         self._cluster.set_finalizers(
-            table.plural,
-            *table.key,
+            ManagedTable.plural,
+            metadata.namespace,
+            metadata.name,
             [*others, FINALIZER] if wanted else others,
-            resource_version=table.metadata.resource_version,
+            resource_version=metadata.resource_version,
         )
 
     def _next_poll(self, table: ManagedTable, now: datetime) -> datetime | None:
         """A commit to a ConfigMap is an event; of other catalogs nobody tells us."""
         obj = self._store.get(TableCatalog.kind_name, table.metadata.namespace, table.spec.catalog_ref.name)
-        watched = obj is None or parse(TableCatalog, obj).spec.config_map is not None
+        watched = obj is None or (obj.get("spec") or {}).get("configMap") is not None
         return None if watched else now + POLL_INTERVAL
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
@@ -136,7 +143,10 @@ class Reconciler:
         if obj is None:
             message = f"spec.catalogRef: there is no TableCatalog {name} in namespace {namespace}: create it"
             raise CatalogNotUsableError("CatalogNotFound", message)
-        catalog = parse(TableCatalog, obj)
+        try:
+            catalog = parse(TableCatalog, obj)
+        except InvalidObjectError as error:
+            raise CatalogNotUsableError("CatalogInvalid", str(error)) from None
         config = catalog.config(self._credentials(catalog), kubeconfig=self._kubeconfig)
         fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
         with self._catalogs_lock:
@@ -151,19 +161,35 @@ class Reconciler:
 
     def _runs(self, namespace: str, table: str) -> list[MaintenanceRun]:
         objects = self._store.list(MaintenanceRun.kind_name, namespace)
-        return [parse(MaintenanceRun, obj) for obj in objects if obj["spec"]["tableRef"]["name"] == table]
+        outlines = [run_outline(obj) for obj in objects if obj["spec"]["tableRef"]["name"] == table]
+        return [run for run in outlines if run is not None]
 
     def older_claim(self, table: ManagedTable) -> ManagedTable | None:
         others = []
         for name in self._claims.claimants(table.metadata.namespace, pointer_name(table)):
             obj = self._store.get(ManagedTable.kind_name, table.metadata.namespace, name)
-            if obj is not None:
-                others.append(parse(ManagedTable, obj))
+            other = None if obj is None else table_outline(obj)
+            if other is not None:
+                others.append(other)
         return older_claim(table, others)
 
     def policy_of(self, table: ManagedTable) -> EffectivePolicy:
-        objects = self._store.list(TablePolicy.kind_name, table.metadata.namespace)
-        return effective_policy(table, [parse(TablePolicy, obj) for obj in objects])
+        return effective_policy(table, self._policies(table)[0])
+
+    def broken_policies(self, table: ManagedTable) -> Sequence[str]:
+        return self._policies(table)[1]
+
+    def _policies(self, table: ManagedTable) -> tuple[list[TablePolicy], list[str]]:
+        """The policies that can be read; and of those that select the table and cannot, what is wrong with them."""
+        readable, broken = [], []
+        for obj in self._store.list(TablePolicy.kind_name, table.metadata.namespace):
+            try:
+                readable.append(parse(TablePolicy, obj))
+            except InvalidObjectError as error:
+                outline = policy_outline(obj)
+                if outline is None or outline.spec.selector.selects(table.metadata.labels):
+                    broken.append(str(error))
+        return readable, sorted(broken)
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         logger.info("table %s/%s: starting run %s", *table.key, start.name)
@@ -197,10 +223,19 @@ class Reconciler:
 
     # -- runs
 
-    def _reconcile_run(self, run: MaintenanceRun) -> None:
+    def _reconcile_run(self, obj: KubernetesObject) -> None:
+        run = run_outline(obj)
+        if run is None:
+            logger.warning("run %s/%s: left alone, its table and operation cannot be read", *key_of(obj))
+            return
         table, catalog, refusal = self._targets(run)
+        try:
+            parse(MaintenanceRun, obj)
+        except InvalidObjectError as error:  # one that has its Job is followed to its end all the same
+            refusal = str(error)
         ahead = waits_for(run, self._runs(run.metadata.namespace, run.spec.table_ref.name))
-        decision = decide_run(run, refusal, self._job_of(run), self._clock(), ahead=ahead)
+        broken = self.broken_policies(table) if table is not None else ()
+        decision = decide_run(run, refusal, self._job_of(run), self._clock(), ahead=ahead, broken_policies=broken)
         if decision.create_job is not None and table is not None and catalog is not None:
             logger.info("run %s/%s: creating its Job", *run.key)
             self._cluster.create_job(build_job(run, table, self.policy_of(table), catalog, self._jobs))
@@ -214,12 +249,18 @@ class Reconciler:
         table_obj = self._store.get(ManagedTable.kind_name, namespace, name)
         if table_obj is None:
             return None, None, f"spec.tableRef: there is no ManagedTable {name} in namespace {namespace}"
-        table = parse(ManagedTable, table_obj)
+        try:
+            table = parse(ManagedTable, table_obj)
+        except InvalidObjectError as error:
+            return None, None, str(error)
         catalog_name = table.spec.catalog_ref.name
         catalog_obj = self._store.get(TableCatalog.kind_name, namespace, catalog_name)
         if catalog_obj is None:
             return table, None, f"ManagedTable {name}: there is no TableCatalog {catalog_name} in {namespace}"
-        return table, parse(TableCatalog, catalog_obj), None
+        try:
+            return table, parse(TableCatalog, catalog_obj), None
+        except InvalidObjectError as error:
+            return table, None, str(error)
 
     def _job_of(self, run: MaintenanceRun) -> JobObservation | None:
         namespace, name = run.key
@@ -231,6 +272,10 @@ class Reconciler:
         if job is None:
             return None
         return observe_job(job, self._cluster.pods_of_job(namespace, name) if is_finished(job) else ())
+
+
+def key_of(obj: KubernetesObject) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _earliest(*times: datetime | None) -> datetime | None:

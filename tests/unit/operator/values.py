@@ -93,6 +93,15 @@ def decide(
     *,
     policies: Sequence[TablePolicy] = (),
     claimed_by: ManagedTable | None = None,
+    broken_policies: Sequence[str] = (),
 ) -> TableDecision:
     """The decision under the policy that holds for the table."""
-    return decide_table(table, effective_policy(table, policies), observed, runs, now, claimed_by=claimed_by)
+    return decide_table(
+        table,
+        effective_policy(table, policies),
+        observed,
+        runs,
+        now,
+        claimed_by=claimed_by,
+        broken_policies=broken_policies,
+    )
