@@ -1,13 +1,35 @@
-"""What a driver does for each operation, and how it sums it up in one line."""
+"""What a driver does for each operation, and how it sums it up in one line.
 
+A dry run asks the planner that the run itself would ask, and ends there.
+"""
+
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
 
-from tableformat.maintenance.compaction import CompactionOptions, compact
-from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
-from tableformat.maintenance.job import CompactWork, ExpireWork, JobReport, MaintenanceJob
-from tableformat.maintenance.orphans import OrphanOptions, remove_orphans
+from tableformat.inspection import table_health
+from tableformat.maintenance.compaction import CompactionOptions, Progress, compact, plan_compaction
+from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots, plan_expiry
+from tableformat.maintenance.figures import small_below, take_figures
+from tableformat.maintenance.job import (
+    CompactWork,
+    ExpireWork,
+    InspectWork,
+    JobReport,
+    MaintenanceJob,
+    ManifestWork,
+    OrphanWork,
+    RollbackWork,
+    RowRetentionWork,
+)
+from tableformat.maintenance.manifests import ManifestOptions, plan_manifests, rewrite_manifests
+from tableformat.maintenance.orphans import OrphanOptions, plan_orphans, remove_orphans
+from tableformat.maintenance.retention import RowRetentionOptions, plan_row_retention, remove_old_rows
+from tableformat.maintenance.rollback import RollbackOptions, plan_rollback, roll_back
+from tableformat.maintenance.storage import open_store
+from tableformat.maintenance.summaries import PlanSummary, summarize
 from tablejobs.executor import SparkExecutor
 from tablejobs.reporting import Reporter
 
@@ -15,48 +37,126 @@ from tablejobs.reporting import Reporter
 def carry_out(
     job: MaintenanceJob, catalog: Catalog, reporter: Reporter, *, cores: int | None, now: datetime
 ) -> JobReport:
-    """Only compaction has work for Spark: the others spend their time waiting for storage."""
-    if isinstance(job.work, CompactWork):
-        return _compact(job, catalog, job.work.options, reporter, cores, now)
-    if isinstance(job.work, ExpireWork):
-        return _expire(job, catalog, job.work.options, now)
-    return _remove_orphans(job, catalog, job.work.options, now)
+    before = take_figures(job, catalog)
+    if job.dry_run:
+        return _dry_run(job, catalog, now=now).model_copy(update={"before": before})
+    run = _Run(job, catalog, reporter, cores, now)
+    report = run.carry_out()
+    after = before if isinstance(job.work, InspectWork) else take_figures(job, catalog)
+    return report.model_copy(update={"plan": run.plan, "before": before, "after": after})
 
 
-def _compact(
-    job: MaintenanceJob,
-    catalog: Catalog,
-    options: CompactionOptions,
-    reporter: Reporter,
-    cores: int | None,
-    now: datetime,
-) -> JobReport:
-    with SparkExecutor(cores=cores) as executor:
-        result = compact(
-            catalog,
-            job.identifier,
-            options,
-            executor=executor,
-            run_id=job.run_id,
-            now=now,
-            progress=reporter.progress,
+def _dry_run(job: MaintenanceJob, catalog: Catalog, *, now: datetime) -> JobReport:
+    table = catalog.load_table(job.identifier)
+    match job.work:
+        case InspectWork():
+            return _inspect(job, table)
+        case CompactWork(options=options):
+            plan: object = plan_compaction(table, options, now=now)
+        case ExpireWork(options=options):
+            plan = plan_expiry(table, options, now=now)
+        case OrphanWork(options=options):
+            _, plan = plan_orphans(catalog, job.identifier, options, now=now, store=open_store(table.io))
+        case ManifestWork(options=options):
+            plan = plan_manifests(table, options)
+        case RowRetentionWork(options=options):
+            plan = plan_row_retention(table, options, now=now)
+        case RollbackWork(options=options):
+            back = plan_rollback(".".join(job.identifier), table.metadata, options)
+            refused = ". Refused as it stands: allow losing commits, or tag them" if options.refuses(back) else ""
+            return _completed(f"dry run: {back}{refused}", plan=summarize(back))
+    return _completed(f"dry run: {plan}", plan=summarize(plan))
+
+
+def _inspect(job: MaintenanceJob, table: Table) -> JobReport:
+    health = table_health(table, small_file_bytes=small_below(job, table))
+    message = f"{health.data_files} data files, {health.small_files} of them small, {health.delete_files} delete files"
+    return _completed(message, inspection=health)
+
+
+@dataclass
+class _Run:
+    """One run; the plan that it ends up following is noted on the way."""
+
+    job: MaintenanceJob
+    catalog: Catalog
+    reporter: Reporter
+    cores: int | None
+    now: datetime
+    plan: PlanSummary | None = field(default=None, init=False)
+
+    def carry_out(self) -> JobReport:
+        """Only compaction has work for Spark: the others spend their time waiting for storage."""
+        match self.job.work:
+            case CompactWork(options=options):
+                return self._compact(options)
+            case ExpireWork(options=options):
+                return self._expire(options)
+            case OrphanWork(options=options):
+                return self._remove_orphans(options)
+            case ManifestWork(options=options):
+                return self._rewrite_manifests(options)
+            case RowRetentionWork(options=options):
+                return self._remove_old_rows(options)
+            case RollbackWork(options=options):
+                return self._roll_back(options)
+            case InspectWork():
+                return _inspect(self.job, self.catalog.load_table(self.job.identifier))
+
+    def _compact(self, options: CompactionOptions) -> JobReport:
+        with SparkExecutor(cores=self.cores) as executor:
+            result = compact(
+                self.catalog,
+                self.job.identifier,
+                options,
+                executor=executor,
+                run_id=self.job.run_id,
+                now=self.now,
+                progress=self._progress,
+            )
+        done = f"rewrote {result.files_rewritten} files into {result.files_added}"
+        return _completed(done if result.snapshot_id else "nothing to compact", compaction=result)
+
+    def _expire(self, options: ExpiryOptions) -> JobReport:
+        result = expire_snapshots(self.catalog, self.job.identifier, options, now=self.now, planned=self._planned)
+        done = f"expired {result.snapshots_expired} snapshots and deleted {result.files_deleted} files"
+        nothing = not (result.snapshots_expired or result.files_deleted)
+        return _completed("nothing to expire" if nothing else done, expiry=result)
+
+    def _remove_orphans(self, options: OrphanOptions) -> JobReport:
+        result = remove_orphans(self.catalog, self.job.identifier, options, now=self.now, planned=self._planned)
+        done = f"of {result.orphans} orphan files {result.files_deleted} were deleted and {result.files_marked} marked"
+        return _completed(done if result.orphans else "no orphan files", orphans=result)
+
+    def _rewrite_manifests(self, options: ManifestOptions) -> JobReport:
+        result = rewrite_manifests(
+            self.catalog, self.job.identifier, options, run_id=self.job.run_id, planned=self._planned
         )
-    done = f"rewrote {result.files_rewritten} files into {result.files_added}"
-    return _succeeded(done if result.snapshot_id else "nothing to compact", compaction=result)
+        done = f"rewrote {result.manifests_replaced} manifests into {result.manifests_written}"
+        return _completed(done if result.snapshot_id else "no manifests to rewrite", manifests=result)
+
+    def _remove_old_rows(self, options: RowRetentionOptions) -> JobReport:
+        result = remove_old_rows(
+            self.catalog, self.job.identifier, options, run_id=self.job.run_id, now=self.now, planned=self._planned
+        )
+        done = f"removed {result.rows_removed} rows"
+        return _completed(done if result.snapshot_id else "no rows are too old", rows=result)
+
+    def _roll_back(self, options: RollbackOptions) -> JobReport:
+        result = roll_back(
+            self.catalog, self.job.identifier, options, run_id=self.job.run_id, now=self.now, planned=self._planned
+        )
+        done = f"rolled back {result.commits_undone} commits, to snapshot {result.to_snapshot_id}"
+        return _completed(done if result.commits_undone else "main is there already", rollback=result)
+
+    def _planned(self, plan: object) -> None:
+        self.plan = summarize(plan)
+
+    def _progress(self, progress: Progress) -> None:
+        if progress.tasks_done == 0:
+            self.plan = PlanSummary(files=progress.files, bytes=progress.bytes)
+        self.reporter.progress(progress)
 
 
-def _expire(job: MaintenanceJob, catalog: Catalog, options: ExpiryOptions, now: datetime) -> JobReport:
-    result = expire_snapshots(catalog, job.identifier, options, now=now)
-    done = f"expired {result.snapshots_expired} snapshots and deleted {result.files_deleted} files"
-    nothing = not (result.snapshots_expired or result.files_deleted)
-    return _succeeded("nothing to expire" if nothing else done, expiry=result)
-
-
-def _remove_orphans(job: MaintenanceJob, catalog: Catalog, options: OrphanOptions, now: datetime) -> JobReport:
-    result = remove_orphans(catalog, job.identifier, options, now=now)
-    done = f"of {result.orphans} orphan files {result.files_deleted} were deleted and {result.files_marked} marked"
-    return _succeeded(done if result.orphans else "no orphan files", orphans=result)
-
-
-def _succeeded(message: str, **results: object) -> JobReport:
+def _completed(message: str, **results: object) -> JobReport:
     return JobReport.model_validate({"succeeded": True, "reason": "Completed", "message": message, **results})

@@ -50,7 +50,7 @@ class Reporter:
         logger.log(level, "table=%s run=%s %s: %s", self._table, self._run_id, report.reason, report.message)
         path = Path(os.environ.get("TABLEWRIGHT_TERMINATION_LOG", TERMINATION_LOG))
         if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
-            path.write_text(report.model_dump_json())
+            path.write_text(report.to_termination_message())
 
 
 class _StatusWriter:

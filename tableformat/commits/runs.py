@@ -13,3 +13,7 @@ def snapshots_of_run(metadata: TableMetadata, run_id: str) -> list[Snapshot]:
         for snapshot in sorted(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
         if snapshot.summary is not None and snapshot.summary.additional_properties.get(RUN_ID) == run_id
     ]
+
+
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary is not None else {}

@@ -4,14 +4,24 @@ Both travel as JSON, in a pod's environment and in its termination message, so n
 catalog's configuration names where things are, and the pod's environment supplies the keys.
 """
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from tableformat.catalogs import CatalogConfig
+from tableformat.inspection import TableHealth
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult
 from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult
+from tableformat.maintenance.manifests import ManifestOptions, ManifestResult
 from tableformat.maintenance.orphans import OrphanOptions, OrphanResult
+from tableformat.maintenance.retention import RowRetentionOptions, RowRetentionResult
+from tableformat.maintenance.rollback import RollbackOptions, RollbackResult
+from tableformat.maintenance.summaries import PlanSummary
+
+TERMINATION_MESSAGE_BYTES = 4096
+"""Kubernetes cuts a longer one, and what is left is no JSON."""
+_LONGEST_MESSAGE = 1000
 
 
 class _Value(BaseModel):
@@ -40,7 +50,30 @@ class OrphanWork(_Value):
     options: OrphanOptions
 
 
-Work = Annotated[CompactWork | ExpireWork | OrphanWork, Field(discriminator="operation")]
+class ManifestWork(_Value):
+    operation: Literal["RewriteManifests"] = "RewriteManifests"
+    options: ManifestOptions = ManifestOptions()
+
+
+class RowRetentionWork(_Value):
+    operation: Literal["DeleteExpiredRows"] = "DeleteExpiredRows"
+    options: RowRetentionOptions
+
+
+class RollbackWork(_Value):
+    operation: Literal["Rollback"] = "Rollback"
+    options: RollbackOptions
+
+
+class InspectWork(_Value):
+    operation: Literal["Inspect"] = "Inspect"
+    small_file_bytes: PositiveInt
+
+
+Work = Annotated[
+    CompactWork | ExpireWork | OrphanWork | ManifestWork | RowRetentionWork | RollbackWork | InspectWork,
+    Field(discriminator="operation"),
+]
 
 
 class MaintenanceJob(_Value):
@@ -48,15 +81,65 @@ class MaintenanceJob(_Value):
     catalog: CatalogConfig
     identifier: tuple[str, ...]
     work: Work
+    dry_run: bool = False
+    """Plan, with the planner of the real run, and change nothing."""
+    small_file_bytes: PositiveInt | None = None
+    """For the figures before and after: a file is small below this. By default as the work or the table says."""
     run: RunReference | None = None
 
 
+class TableFigures(_Value):
+    """What the table's main branch consists of."""
+
+    data_files: int = 0
+    small_files: int = 0
+    delete_files: int = 0
+    data_bytes: int = 0
+    records: int = 0
+    snapshots: int = 0
+    manifests: int = 0
+
+    @classmethod
+    def of(cls, health: TableHealth) -> "TableFigures":
+        return cls(**{name: getattr(health, name) for name in cls.model_fields})
+
+
 class JobReport(_Value):
-    """What was done, in the one field that the operation fills."""
+    """What was done, in the one field that the operation fills. A dry run fills the plan alone."""
 
     succeeded: bool
     reason: str  # one CamelCase word, for conditions and alerts
     message: str
+    plan: PlanSummary | None = None
+    before: TableFigures | None = None
+    after: TableFigures | None = None
     compaction: CompactionResult | None = None
     expiry: ExpiryResult | None = None
     orphans: OrphanResult | None = None
+    manifests: ManifestResult | None = None
+    rows: RowRetentionResult | None = None
+    rollback: RollbackResult | None = None
+    inspection: TableHealth | None = None
+
+    def to_termination_message(self) -> str:
+        """As JSON that fits. What is only there for the eye is left out first, from its end."""
+        report = self
+        if len(self.message) > _LONGEST_MESSAGE:
+            report = report.model_copy(update={"message": self.message[: _LONGEST_MESSAGE - 1] + "…"})
+        while len(text := report.model_dump_json(exclude_defaults=True).encode()) > TERMINATION_MESSAGE_BYTES:
+            smaller = report._with_less()
+            if smaller is None:
+                break
+            report = smaller
+        return text.decode()
+
+    def _with_less(self) -> "JobReport | None":
+        if self.inspection is not None and self.inspection.worst_partitions:
+            fewer = replace(self.inspection, worst_partitions=self.inspection.worst_partitions[:-1])
+            return self.model_copy(update={"inspection": fewer})
+        if self.plan is not None and self.plan.lines:
+            return self.model_copy(update={"plan": self.plan.model_copy(update={"lines": self.plan.lines[:-1]})})
+        if self.expiry is not None and self.expiry.refs_removed:
+            kept = self.expiry.refs_removed[:-1]
+            return self.model_copy(update={"expiry": self.expiry.model_copy(update={"refs_removed": kept})})
+        return None

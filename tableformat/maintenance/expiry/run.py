@@ -55,26 +55,34 @@ def expire_snapshots(
     now: datetime,
     store: FileStore | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    planned: Callable[[ExpiryPlan], None] = lambda _: None,
 ) -> ExpiryResult:
     """Expire the table's snapshots and delete what nothing leads to any more.
 
     Raises before any change `DeletionDisabled`, `ClockBehind` or `UnreadableMetadata`, and after the commit
     `DeletionIncomplete` if files stayed behind: the next run deletes them.
     """
-    run = _Run(catalog, identifier, options, now, store)
+    run = _Run(catalog, identifier, options, now, store, planned)
     table = read_again_if_changed(lambda: commit_change(catalog, identifier, run.prepare, sleep=sleep))
     return read_again_if_changed(lambda: run.clean(table))
 
 
 class _Run:
     def __init__(
-        self, catalog: Catalog, identifier: Identifier, options: ExpiryOptions, now: datetime, store: FileStore | None
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        options: ExpiryOptions,
+        now: datetime,
+        store: FileStore | None,
+        planned: Callable[[ExpiryPlan], None],
     ) -> None:
         self._catalog = catalog
         self._name = ".".join(identifier)
         self._options = options
         self._now = now
         self._store = store
+        self._planned = planned
         self._plan: ExpiryPlan | None = None
         self._own: str | None = None  # where this run's record is
         self._outcome = Deleted()
@@ -91,6 +99,7 @@ class _Run:
             with reading(table):
                 self._plan = plan_files(table, retention)
             logger.info("%s", self._plan, extra={"table": self._name})
+            self._planned(self._plan)
             self._write_record(table, self._plan)
         return expiry_change(self._catalog, table.metadata, retention, self._options, now=self._now)
 

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
 
-from tableformat.commits.change import Change, commit_change
+from tableformat.commits.head import commit_on_main
 from tableformat.commits.manifest_rewrite import RewrittenManifests, rewrite_manifests_of, snapshot_with
-from tableformat.commits.runs import snapshots_of_run
+from tableformat.commits.runs import summary_of
 from tableformat.inspection import read_manifests
-from tableformat.maintenance.manifests.planning import ManifestOptions, plan_manifests
+from tableformat.maintenance.manifests.planning import ManifestOptions, ManifestPlan, plan_manifests
 
 logger = logging.getLogger(__name__)
 
@@ -42,58 +41,39 @@ def rewrite_manifests(
     *,
     run_id: str,
     sleep: Callable[[float], None] = time.sleep,
+    planned: Callable[[ManifestPlan], None] = lambda _: None,
 ) -> ManifestResult:
     """Rewrite the manifests of the table's main branch; a table in good shape is left as it is."""
-    run = _Run(options, run_id)
-    table = commit_change(catalog, identifier, run.prepare, sleep=sleep)
-    made = snapshots_of_run(table.metadata, run_id)
-    if not made:
+    run = _Run(options, run_id, planned)
+    made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep)
+    if made is None:
         return ManifestResult()
-    summary = made[-1].summary.additional_properties if made[-1].summary else {}
+    summary = summary_of(made)
     return ManifestResult(
         manifests_replaced=int(summary.get("manifests-replaced", "0")),
         manifests_written=int(summary.get("manifests-created", "0")),
         entries=int(summary.get("entries-processed", "0")),
-        snapshot_id=made[-1].snapshot_id,
+        snapshot_id=made.snapshot_id,
     )
 
 
 class _Run:
-    def __init__(self, options: ManifestOptions, run_id: str) -> None:
+    def __init__(self, options: ManifestOptions, run_id: str, planned: Callable[[ManifestPlan], None]) -> None:
         self._options = options
         self._run_id = run_id
+        self._planned = planned
         self._rewritten: RewrittenManifests | None = None
 
-    def prepare(self, table: Table) -> Change | None:
-        head = table.current_snapshot()
-        if head is None or snapshots_of_run(table.metadata, self._run_id):
-            return None
+    def snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
+        """The next one; manifests that an earlier attempt wrote serve again if those that they replace are there."""
         current = read_manifests(table.io, head)
         there = {manifest.manifest_path for manifest in current}
         if self._rewritten is None or not self._rewritten.replaced <= there:
             plan = plan_manifests(table, self._options)
             logger.info("%s", plan, extra={"table": plan.table, "run": self._run_id, "snapshot": plan.snapshot_id})
+            self._planned(plan)
             if plan.is_empty:
                 return None
             groups = [(group.spec_id, group.content, group.manifests, group.expected) for group in plan.groups]
             self._rewritten = rewrite_manifests_of(table, groups)
-        snapshot = snapshot_with(table, head, current, self._rewritten, run_id=self._run_id)
-        main = table.metadata.refs[MAIN_BRANCH]
-        return Change(
-            (
-                AddSnapshotUpdate(snapshot=snapshot),
-                SetSnapshotRefUpdate(
-                    ref_name=MAIN_BRANCH,
-                    type=SnapshotRefType.BRANCH,
-                    snapshot_id=snapshot.snapshot_id,
-                    # The branch keeps its own retention: leaving these out would erase it.
-                    max_ref_age_ms=main.max_ref_age_ms,
-                    max_snapshot_age_ms=main.max_snapshot_age_ms,
-                    min_snapshots_to_keep=main.min_snapshots_to_keep,
-                ),
-            ),
-            (
-                AssertTableUUID(uuid=table.metadata.table_uuid),
-                AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),
-            ),
-        )
+        return snapshot_with(table, head, current, self._rewritten, run_id=self._run_id)

@@ -5,6 +5,7 @@ that a commit took up after all stays. Killed at any point and run again, it end
 """
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
@@ -46,17 +47,24 @@ def remove_orphans(
     *,
     now: datetime,
     store: FileStore | None = None,
+    planned: Callable[[OrphanPlan], None] = lambda _: None,
 ) -> OrphanResult:
     """Raises before any deletion where orphans cannot be told for certain, and `DeletionIncomplete` after it."""
     opened = store or open_store(catalog.load_table(identifier).io)
-    return read_again_if_changed(lambda: _remove(catalog, identifier, options, now, opened))
+    return read_again_if_changed(lambda: _remove(catalog, identifier, options, now, opened, planned))
 
 
 def _remove(
-    catalog: Catalog, identifier: Identifier, options: OrphanOptions, now: datetime, store: FileStore
+    catalog: Catalog,
+    identifier: Identifier,
+    options: OrphanOptions,
+    now: datetime,
+    store: FileStore,
+    planned: Callable[[OrphanPlan], None],
 ) -> OrphanResult:
     table, plan = plan_orphans(catalog, identifier, options, now=now, store=store)
     logger.info("%s", plan, extra={"table": plan.table})
+    planned(plan)
     now_ms = int(now.timestamp() * 1000)
     result = OrphanResult(files_listed=plan.files_listed, orphans=len(plan.orphans), orphan_bytes=plan.bytes)
     if options.action is OrphanAction.REPORT:

@@ -27,7 +27,7 @@ from tableformat.inspection import read_entries, read_manifests, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 
 
-class RetentionOptions(BaseModel):
+class RowRetentionOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     column: str
@@ -42,7 +42,7 @@ class OldFile:
 
 
 @dataclass(frozen=True)
-class RetentionPlan:
+class RowRetentionPlan:
     table: str
     snapshot_id: int | None
     column: str
@@ -70,13 +70,13 @@ class RetentionPlan:
         )
 
 
-def plan_row_retention(table: Table, options: RetentionOptions, *, now: datetime) -> RetentionPlan:
+def plan_row_retention(table: Table, options: RowRetentionOptions, *, now: datetime) -> RowRetentionPlan:
     """Raises `UnsupportedTable` if the column is not there or has no time."""
     name, snapshot = ".".join(table.name()), table.current_snapshot()
     older_than = now - timedelta(milliseconds=options.max_age_ms)
     expression = _too_old(name, table.schema(), options.column, older_than)
     if snapshot is None:
-        return RetentionPlan(name, None, options.column, older_than)
+        return RowRetentionPlan(name, None, options.column, older_than)
     certainly = _StrictMetricsEvaluator(table.schema(), expression).eval
     possibly = _InclusiveMetricsEvaluator(table.schema(), expression).eval
     files: list[OldFile] = []
@@ -91,7 +91,7 @@ def plan_row_retention(table: Table, options: RetentionOptions, *, now: datetime
                 files.append(OldFile(file.file_path, file.record_count, file.file_size_in_bytes))
             elif possibly(file):
                 edge += 1
-    return RetentionPlan(name, snapshot.snapshot_id, options.column, older_than, tuple(files), edge)
+    return RowRetentionPlan(name, snapshot.snapshot_id, options.column, older_than, tuple(files), edge)
 
 
 def _too_old(name: str, schema: Schema, column: str, older_than: datetime) -> BooleanExpression:

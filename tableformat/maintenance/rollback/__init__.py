@@ -3,9 +3,9 @@
 from tableformat.maintenance.rollback.cherry_pick import CherryPickRefused, CherryPickResult, cherry_pick
 from tableformat.maintenance.rollback.planning import (
     LostCommit,
+    RollbackOptions,
     RollbackPlan,
     RollbackRefused,
-    RollbackTarget,
     plan_rollback,
 )
 from tableformat.maintenance.rollback.run import RollbackResult, roll_back
@@ -14,10 +14,10 @@ __all__ = [
     "CherryPickRefused",
     "CherryPickResult",
     "LostCommit",
+    "RollbackOptions",
     "RollbackPlan",
     "RollbackRefused",
     "RollbackResult",
-    "RollbackTarget",
     "cherry_pick",
     "plan_rollback",
     "roll_back",

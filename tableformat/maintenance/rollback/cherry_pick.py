@@ -12,12 +12,13 @@ from pydantic import BaseModel, ConfigDict
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.change import Change, commit_change, snapshots_still_there
+from tableformat.commits.head import move_main
+from tableformat.commits.runs import summary_of
 from tableformat.errors import PermanentError
 from tableformat.maintenance.errors import UnsupportedTable
 from tableformat.maintenance.reachability import Reachability, key_of
@@ -69,7 +70,7 @@ def _published(table: Table, snapshot_id: int) -> Snapshot | None:
         (
             snapshot
             for snapshot in _main_history(table)
-            if snapshot.snapshot_id == snapshot_id or _summary(snapshot).get(_SOURCE) == str(snapshot_id)
+            if snapshot.snapshot_id == snapshot_id or summary_of(snapshot).get(_SOURCE) == str(snapshot_id)
         ),
         None,
     )
@@ -85,36 +86,18 @@ def _prepare(table: Table, snapshot_id: int) -> Change | None:
     history = _main_history(table)
     head = history[0].snapshot_id if history else None
     if picked.parent_snapshot_id == head:
-        return _fast_forward(table, picked, head)
+        move = move_main(table, snapshot_id)
+        return Change(move.updates, (*move.requirements, *snapshots_still_there(table, snapshot_id)))
     if picked.summary is None or picked.summary.operation != Operation.APPEND:
         raise CherryPickRefused(
             f"table {name}: snapshot {snapshot_id} is no append, and main has moved on since; write it again on top "
             "of main"
         )
-    wap_id = _summary(picked).get(_STAGED_WAP_ID)
-    if wap_id and any(wap_id in (_summary(s).get(_PUBLISHED_WAP_ID), _summary(s).get(_STAGED_WAP_ID)) for s in history):
+    wap_id = summary_of(picked).get(_STAGED_WAP_ID)
+    published = (summary_of(snapshot).get(key) for snapshot in history for key in (_PUBLISHED_WAP_ID, _STAGED_WAP_ID))
+    if wap_id and wap_id in published:
         raise CherryPickRefused(f"table {name}: {_STAGED_WAP_ID} {wap_id} was published already, by another snapshot")
     return _append(table, picked, wap_id)
-
-
-def _fast_forward(table: Table, picked: Snapshot, head: int | None) -> Change:
-    main = table.metadata.refs.get(MAIN_BRANCH)
-    return Change(
-        (
-            SetSnapshotRefUpdate(
-                ref_name=MAIN_BRANCH,
-                type=SnapshotRefType.BRANCH,
-                snapshot_id=picked.snapshot_id,
-                max_ref_age_ms=main.max_ref_age_ms if main else None,
-                max_snapshot_age_ms=main.max_snapshot_age_ms if main else None,
-                min_snapshots_to_keep=main.min_snapshots_to_keep if main else None,
-            ),
-        ),
-        (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head),
-        ),
-    )
 
 
 def _append(table: Table, picked: Snapshot, wap_id: str | None) -> Change:
@@ -162,7 +145,3 @@ def _require_not_there(table: Table, picked: Snapshot, files: set[str]) -> None:
     for live in reader.live_files(reader.manifests([head]).values()):
         if any(file.key in files for file in live):
             raise CherryPickRefused(f"table {name}: files of snapshot {picked.snapshot_id} are in main already")
-
-
-def _summary(snapshot: Snapshot) -> dict[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary is not None else {}

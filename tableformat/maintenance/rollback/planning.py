@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -22,21 +22,27 @@ class RollbackRefused(PermanentError):
     """There is nothing to go back to, or going back would cost more than was allowed. Nothing was changed."""
 
 
-class RollbackTarget(BaseModel):
-    """Exactly one of these."""
+class RollbackOptions(BaseModel):
+    """Where to go back to, which is exactly one of the first four, and at what price."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     snapshot_id: int | None = None
-    as_of: AwareDatetime | None = None
-    ref: str | None = None
+    as_of_ms: int | None = None
+    tag: str | None = None
+    """Or a branch."""
     before_run: str | None = None
+    """The id of a run, as its commits have it."""
+    allow_losing_commits: bool = False
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
-        if sum(each is not None for each in (self.snapshot_id, self.as_of, self.ref, self.before_run)) != 1:
-            raise ValueError("name one target: snapshot_id, as_of, ref or before_run")
+        if sum(each is not None for each in (self.snapshot_id, self.as_of_ms, self.tag, self.before_run)) != 1:
+            raise ValueError("name one target: snapshot_id, as_of_ms, tag or before_run")
         return self
+
+    def refuses(self, plan: "RollbackPlan") -> bool:
+        return bool(plan.lost) and not self.allow_losing_commits
 
 
 @dataclass(frozen=True)
@@ -70,14 +76,14 @@ class RollbackPlan:
         )
 
 
-def plan_rollback(table: str, metadata: TableMetadata, target: RollbackTarget) -> RollbackPlan:
+def plan_rollback(table: str, metadata: TableMetadata, options: RollbackOptions) -> RollbackPlan:
     """Raises `RollbackRefused` if the target is not in the history of main."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     main = metadata.refs.get(MAIN_BRANCH)
     if main is None:
         raise RollbackRefused(f"table {table} has no snapshots to go back to")
     history = list(ancestry(main.snapshot_id, by_id))
-    wanted = _wanted(table, metadata, target, history)
+    wanted = _wanted(table, metadata, options, history)
     if all(snapshot.snapshot_id != wanted for snapshot in history):
         raise RollbackRefused(
             f"table {table}: snapshot {wanted} is not in the history of main; its oldest is {history[-1].snapshot_id} "
@@ -102,30 +108,30 @@ def plan_rollback(table: str, metadata: TableMetadata, target: RollbackTarget) -
     )
 
 
-def _wanted(table: str, metadata: TableMetadata, target: RollbackTarget, history: list[Snapshot]) -> int:
-    if target.snapshot_id is not None:
-        return target.snapshot_id
-    if target.ref is not None:
-        if target.ref not in metadata.refs:
+def _wanted(table: str, metadata: TableMetadata, options: RollbackOptions, history: list[Snapshot]) -> int:
+    if options.snapshot_id is not None:
+        return options.snapshot_id
+    if options.tag is not None:
+        if options.tag not in metadata.refs:
             known = ", ".join(sorted(metadata.refs))
-            raise RollbackRefused(f"table {table} has no branch or tag {target.ref!r}; it has {known}")
-        return metadata.refs[target.ref].snapshot_id
-    if target.as_of is not None:
-        as_of_ms = int(target.as_of.timestamp() * 1000)
-        entries = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= as_of_ms]
+            raise RollbackRefused(f"table {table} has no branch or tag {options.tag!r}; it has {known}")
+        return metadata.refs[options.tag].snapshot_id
+    if options.as_of_ms is not None:
+        entries = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= options.as_of_ms]
         if not entries:
-            raise RollbackRefused(f"table {table}: {target.as_of.isoformat()} is before the history that is left")
+            as_of = datetime.fromtimestamp(options.as_of_ms / 1000, UTC)
+            raise RollbackRefused(f"table {table}: {as_of.isoformat()} is before the history that is left")
         return entries[-1]
     of_run = [
         snapshot
         for snapshot in history
-        if snapshot.summary is not None and snapshot.summary.additional_properties.get(RUN_ID) == target.before_run
+        if snapshot.summary is not None and snapshot.summary.additional_properties.get(RUN_ID) == options.before_run
     ]
     if not of_run:
-        raise RollbackRefused(f"table {table}: no commit of run {target.before_run} is in the history of main")
+        raise RollbackRefused(f"table {table}: no commit of run {options.before_run} is in the history of main")
     parent = of_run[-1].parent_snapshot_id
     if parent is None or all(snapshot.snapshot_id != parent for snapshot in history):
-        raise RollbackRefused(f"table {table}: what was before run {target.before_run} is no longer in the history")
+        raise RollbackRefused(f"table {table}: what was before run {options.before_run} is no longer in the history")
     return parent
 
 

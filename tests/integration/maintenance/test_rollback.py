@@ -1,7 +1,7 @@
 """Going back and publishing: what is undone, what it costs, and what a lost answer leads to."""
 
 import shutil
-from datetime import UTC, datetime
+import uuid
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,8 @@ from tableformat.commits import RUN_ID, CommitConflict
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.rollback import (
     CherryPickRefused,
+    RollbackOptions,
     RollbackRefused,
-    RollbackTarget,
     cherry_pick,
     plan_rollback,
     roll_back,
@@ -34,13 +34,14 @@ from tests.integration.maintenance.tables import (
 )
 
 
-def back(table: Table, target: RollbackTarget, *, accept: bool = True) -> None:
-    roll_back(table.catalog, IDENTIFIER, target, accept_lost_commits=accept)
+def back(table: Table, target: RollbackOptions, *, accept: bool = True) -> None:
+    options = target.model_copy(update={"allow_losing_commits": accept})
+    roll_back(table.catalog, IDENTIFIER, options, run_id=uuid.uuid4().hex, now=later(table))
     table.refresh()
 
 
-def to(snapshot_id: int) -> RollbackTarget:
-    return RollbackTarget(snapshot_id=snapshot_id)
+def to(snapshot_id: int) -> RollbackOptions:
+    return RollbackOptions(snapshot_id=snapshot_id, allow_losing_commits=True)
 
 
 def test_main_goes_back_to_a_snapshot_a_time_a_tag_or_before_a_run(table: Table) -> None:
@@ -51,13 +52,12 @@ def test_main_goes_back_to_a_snapshot_a_time_a_tag_or_before_a_run(table: Table)
     tag(table, "good", ids[1])
     made = table.metadata.snapshot_by_id(ids[1])
     assert made is not None
-    as_of = datetime.fromtimestamp(made.timestamp_ms / 1000, UTC)
 
     for target in (
-        RollbackTarget(as_of=as_of),
+        RollbackOptions(as_of_ms=made.timestamp_ms),
         to(ids[1]),
-        RollbackTarget(ref="good"),
-        RollbackTarget(before_run="run-7"),
+        RollbackOptions(tag="good"),
+        RollbackOptions(before_run="run-7"),
     ):
         back(table, target)
         assert head(table).snapshot_id == ids[1]
@@ -83,12 +83,12 @@ def test_commits_that_nothing_else_keeps_are_not_given_up_unasked(table: Table) 
     "target",
     [
         to(12345),
-        RollbackTarget(ref="none"),
-        RollbackTarget(before_run="none"),
-        RollbackTarget(as_of=datetime(2000, 1, 1, tzinfo=UTC)),
+        RollbackOptions(tag="none"),
+        RollbackOptions(before_run="none"),
+        RollbackOptions(as_of_ms=0),
     ],
 )
-def test_what_is_not_in_the_history_is_refused(table: Table, target: RollbackTarget) -> None:
+def test_what_is_not_in_the_history_is_refused(table: Table, target: RollbackOptions) -> None:
     append(table, 2)
 
     with pytest.raises(RollbackRefused):
@@ -97,9 +97,9 @@ def test_what_is_not_in_the_history_is_refused(table: Table, target: RollbackTar
 
 def test_a_target_is_exactly_one() -> None:
     with pytest.raises(ValidationError):
-        RollbackTarget()
+        RollbackOptions()
     with pytest.raises(ValidationError):
-        RollbackTarget(snapshot_id=1, ref="x")
+        RollbackOptions(snapshot_id=1, tag="x")
 
 
 def test_a_commit_made_since_the_plan_is_never_undone(catalog: LocalCatalog, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_commit_made_since_the_plan_is_never_undone(catalog: LocalCatalog, tmp
 
     racing = Racing(tmp_path)
     with pytest.raises(CommitConflict):
-        roll_back(racing, IDENTIFIER, to(ids[0]), accept_lost_commits=True, sleep=lambda _: None)
+        roll_back(racing, IDENTIFIER, to(ids[0]), run_id="run", now=later(table), sleep=lambda _: None)
     racing.close()
     assert len(read(table.refresh(), head(table).snapshot_id)) == 9
 
@@ -137,10 +137,25 @@ def test_a_rollback_whose_answer_was_lost_is_not_repeated(catalog: LocalCatalog,
     deaf = Deaf(tmp_path)
     deaf.folder = tmp_path
 
-    roll_back(deaf, IDENTIFIER, to(ids[0]), accept_lost_commits=True, sleep=lambda _: None)
+    roll_back(deaf, IDENTIFIER, to(ids[0]), run_id="run", now=later(table), sleep=lambda _: None)
     deaf.close()
 
     assert head(table.refresh()).parent_snapshot_id == ids[0]
+
+
+def test_a_run_that_is_started_again_undoes_nothing_that_came_after_its_own_rollback(table: Table) -> None:
+    ids = append(table, 3)
+    first = roll_back(table.catalog, IDENTIFIER, to(ids[0]), run_id="run", now=later(table))
+    table.refresh()
+    written = append(table)[0]
+
+    again = roll_back(table.catalog, IDENTIFIER, to(ids[0]), run_id="run", now=later(table))
+
+    assert again == first
+    assert head(table.refresh()).snapshot_id == written
+    another = roll_back(table.catalog, IDENTIFIER, to(ids[0]), run_id="another", now=later(table))
+    assert (another.from_snapshot_id, another.commits_undone) == (written, 1)
+    assert head(table.refresh()).snapshot_id == ids[0]
 
 
 def test_a_staged_snapshot_on_top_of_main_becomes_main(table: Table) -> None:

@@ -16,8 +16,8 @@ from pyiceberg.types import DateType, IcebergType, LongType, NestedField, Timest
 from tableformat.inspection import read_entries, read_manifests
 from tableformat.maintenance import UnsupportedTable
 from tableformat.maintenance.retention import (
-    RetentionOptions,
-    RetentionResult,
+    RowRetentionOptions,
+    RowRetentionResult,
     plan_row_retention,
     remove_old_rows,
 )
@@ -27,7 +27,7 @@ from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, head,
 
 NOW = datetime.now(UTC)
 DAY_MS = 24 * 3600 * 1000
-MONTH = RetentionOptions(column="at", max_age_ms=30 * DAY_MS)
+MONTH = RowRetentionOptions(column="at", max_age_ms=30 * DAY_MS)
 
 
 def make(catalog: LocalCatalog, kind: IcebergType, spec: PartitionSpec | None = None) -> Table:
@@ -50,7 +50,7 @@ def put(table: Table, *rows: tuple[int, float | None]) -> None:
     table.append(pa.table({"id": pa.array([each for each, _ in rows], pa.int64()), "at": at}))
 
 
-def run(table: Table, options: RetentionOptions = MONTH, run_id: str = "run") -> RetentionResult:
+def run(table: Table, options: RowRetentionOptions = MONTH, run_id: str = "run") -> RowRetentionResult:
     result = remove_old_rows(table.catalog, IDENTIFIER, options, run_id=run_id, now=NOW + timedelta(minutes=1))
     table.refresh()
     return result
@@ -159,7 +159,7 @@ def test_a_column_that_tells_no_age_is_refused(catalog: LocalCatalog, column: st
     put(table, (1, 90))
 
     with pytest.raises(UnsupportedTable, match=column):
-        run(table, RetentionOptions(column=column, max_age_ms=1))
+        run(table, RowRetentionOptions(column=column, max_age_ms=1))
 
 
 def test_rows_appended_meanwhile_stay(catalog: LocalCatalog, tmp_path: Path) -> None:
