@@ -4,14 +4,28 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tableformat.errors import PermanentError
 from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.expiry import ExpiryOptions
-from tableformat.maintenance.job import CompactWork, ExpireWork, MaintenanceJob, OrphanWork, RunReference, Work
+from tableformat.maintenance.job import (
+    CompactWork,
+    ExpireWork,
+    InspectWork,
+    MaintenanceJob,
+    ManifestWork,
+    OrphanWork,
+    RollbackWork,
+    RowRetentionWork,
+    RunReference,
+    Work,
+)
 from tableformat.maintenance.orphans import OrphanOptions
+from tableformat.maintenance.retention import RowRetentionOptions
+from tableformat.maintenance.rollback import RollbackOptions
 from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
 from tablewright.api.objects import KubernetesObject, owner_reference
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
-from tablewright.api.run import MaintenanceRun, Operation
+from tablewright.api.run import MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 
@@ -24,6 +38,10 @@ _STRATEGIES = {
     OrderStrategy.SORT: Strategy.SORT,
     OrderStrategy.Z_ORDER: Strategy.Z_ORDER,
 }
+
+
+class RunNotPossibleError(PermanentError):
+    """The run asks for something that nothing says how to do; the message names the field."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +62,15 @@ def maintenance_job(
         run_id=run.metadata.uid or run.metadata.name,
         catalog=catalog.config({}),
         identifier=table.identifier,
-        work=_work(run.spec.operation, table, policy),
+        work=_work(run, table, policy),
+        dry_run=run.spec.dry_run,
+        small_file_bytes=_small_file_bytes(table, policy),
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
 
 
-def _work(operation: Operation, table: ManagedTable, policy: EffectivePolicy) -> Work:
-    match operation:
+def _work(run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy) -> Work:
+    match run.spec.operation:
         case Operation.COMPACT:
             return CompactWork(options=_compaction_options(table, policy))
         case Operation.EXPIRE_SNAPSHOTS:
@@ -68,6 +88,33 @@ def _work(operation: Operation, table: ManagedTable, policy: EffectivePolicy) ->
                     grace_ms=_milliseconds(policy.orphan_grace),
                 )
             )
+        case Operation.REWRITE_MANIFESTS:
+            return ManifestWork()
+        case Operation.DELETE_EXPIRED_ROWS:
+            return RowRetentionWork(options=_row_retention_options(policy))
+        case Operation.ROLLBACK:
+            return RollbackWork(options=_rollback_options(run.spec.rollback))
+        case Operation.INSPECT:
+            return InspectWork(small_file_bytes=_small_file_bytes(table, policy))
+
+
+def _row_retention_options(policy: EffectivePolicy) -> RowRetentionOptions:
+    rows = policy.row_retention
+    if rows is None:
+        raise RunNotPossibleError("retention.rows: no level gives both column and maxAge: declare them on the table")
+    return RowRetentionOptions(column=rows.column, max_age_ms=_milliseconds(rows.max_age))
+
+
+def _rollback_options(rollback: Rollback | None) -> RollbackOptions:
+    if rollback is None:
+        raise RunNotPossibleError("spec.rollback: it is not said where to go back to: create a run that says it")
+    return RollbackOptions(
+        snapshot_id=rollback.snapshot_id,
+        as_of_ms=None if rollback.as_of is None else int(rollback.as_of.timestamp() * 1000),
+        tag=rollback.tag,
+        before_run=rollback.before_run,
+        allow_losing_commits=rollback.allow_losing_commits,
+    )
 
 
 def _compaction_options(table: ManagedTable, policy: EffectivePolicy) -> CompactionOptions:
@@ -90,6 +137,11 @@ def _target_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
     """What the table's last look found to hold: a run is only ever started after one."""
     health = table.status.health
     return health.target_file_bytes if health else policy.target_file_bytes or DEFAULT_TARGET_FILE_BYTES
+
+
+def _small_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
+    """Below three quarters of the target a file counts as small, as in Iceberg's own procedures."""
+    return _target_file_bytes(table, policy) * 3 // 4
 
 
 def build_job(

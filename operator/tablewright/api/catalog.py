@@ -1,58 +1,123 @@
 """TableCatalog: where pointers live, where files are kept, and how both are reached."""
 
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, SqlConfig
+from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+from tablewright.api.conditions import Condition
+from tablewright.api.jobs import JobFields
 from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.policy import MaintenanceDefaults, leaves
+from tablewright.api.texts import ObjectName, Region, StorageLocation, WebAddress, Written
 
 # The keys of a credentials Secret: what AWS' own tools read from the environment.
 ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+# The keys of a REST catalog's Secret, and the PyIceberg properties that they stand for.
+REST_CREDENTIALS = {"ICEBERG_CREDENTIAL": "credential", "ICEBERG_TOKEN": "token"}
 _FILE_IO_NAMES = {
     ACCESS_KEY: "s3.access-key-id",
     SECRET_KEY: "s3.secret-access-key",
     SESSION_TOKEN: "s3.session-token",
 }
+_GLUE_NAMES = {
+    ACCESS_KEY: "glue.access-key-id",
+    SECRET_KEY: "glue.secret-access-key",
+    SESSION_TOKEN: "glue.session-token",
+}
 
 
 class SecretReference(ApiModel):
-    name: str
+    name: ObjectName
 
 
 class ConfigMapStore(ApiModel):
     pass
 
 
+DynamoDbTableName = Annotated[
+    str,
+    Written(
+        r"^[a-zA-Z0-9_.-]+$", 255, "a DynamoDB table's name: write 3 or more letters, digits, _, . and -", shortest=3
+    ),
+]
+
+
 class DynamoDbStore(ApiModel):
-    table_name: str = "iceberg"
-    region: str | None = None
-    endpoint: str | None = None
+    table_name: DynamoDbTableName = "iceberg"
+    region: Region | None = None
+    endpoint: WebAddress | None = None
     create_table: bool = False
 
 
-class SqlStore(ApiModel):
-    uri: str
-
-
-class Storage(ApiModel):
-    endpoint: str | None = None
-    region: str | None = None
+class RestStore(ApiModel):
+    uri: WebAddress
+    warehouse: str | None = Field(default=None, min_length=1, max_length=1024)
     credentials_secret_ref: SecretReference | None = None
 
 
-class JobDefaults(ApiModel):
-    image: str | None = None
-    service_account_name: str | None = None
+class GlueStore(ApiModel):
+    catalog_id: str | None = Field(default=None, min_length=1, max_length=255)
+    region: Region | None = None
+    endpoint: WebAddress | None = None
+
+
+class HiveStore(ApiModel):
+    uri: Annotated[
+        str, Written(r"^thrift://[^\s/@]+$", 1024, "a metastore's address: write one such as thrift://host:9083")
+    ]
+
+
+class SqlStore(ApiModel):
+    uri: Annotated[
+        str,
+        Written(
+            r"^[a-z0-9+]+://([^\s:@/]*@)?[^\s@]*$",
+            1024,
+            "a database's address without a password: write one such as postgresql+psycopg2://user@host/database",
+            shortest=1,
+        ),
+    ]
+
+
+class Storage(ApiModel):
+    endpoint: WebAddress | None = None
+    region: Region | None = None
+    credentials_secret_ref: SecretReference | None = None
 
 
 class TableCatalogSpec(ApiModel):
     config_map: ConfigMapStore | None = None
     dynamo_db: DynamoDbStore | None = Field(default=None, alias="dynamoDB")
+    rest: RestStore | None = None
+    glue: GlueStore | None = None
+    hive: HiveStore | None = None
     sql: SqlStore | None = None
-    warehouse: str
+    warehouse: StorageLocation | None = None
     storage: Storage = Storage()
-    jobs: JobDefaults = JobDefaults()
+    max_concurrent_runs: int = Field(default=5, ge=1, le=1000)
+    maintenance: MaintenanceDefaults = MaintenanceDefaults()
+    jobs: JobFields = JobFields()
+    suspend: bool = False
+
+    @model_validator(mode="after")
+    def _is_one_kind_of_catalog(self) -> Self:
+        kinds = (self.config_map, self.dynamo_db, self.rest, self.glue, self.hive, self.sql)
+        if sum(kind is not None for kind in kinds) != 1:
+            raise ValueError("name exactly one kind of catalog: configMap, dynamoDB, rest, glue, hive or sql")
+        if (self.rest is None) != (self.warehouse is not None):
+            raise ValueError("warehouse is required, but for a REST catalog, which has its own")
+        return self
+
+    def said(self) -> dict[str, Any]:
+        """What the catalog says of its tables' maintenance, as dotted names and values."""
+        said = leaves(self.maintenance, MaintenanceDefaults) | leaves(self.jobs, JobFields, "jobs.")
+        return said | ({"suspend": True} if self.suspend else {})
+
+
+class TableCatalogStatus(ApiModel):
+    observed_generation: int = -1
+    conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
 
 
 class TableCatalog(KubernetesResource):
@@ -60,14 +125,22 @@ class TableCatalog(KubernetesResource):
     plural: ClassVar[str] = "tablecatalogs"
 
     spec: TableCatalogSpec
+    status: TableCatalogStatus = TableCatalogStatus()
+
+    @model_validator(mode="after")
+    def _jobs_find_its_credentials(self) -> Self:
+        if self.spec.rest is not None and "." in self.metadata.name:
+            raise ValueError("the name of a REST catalog has no dots: its jobs find their credentials by it")
+        return self
 
     def config(self, credentials: dict[str, str], *, kubeconfig: str | None = None) -> CatalogConfig:
         """What the table library opens. Without credentials, the environment of whoever opens it supplies them."""
-        name, spec, properties = self.metadata.name, self.spec, self._file_io_properties(credentials)
+        name, spec = self.metadata.name, self.spec
+        properties, warehouse = self._file_io_properties(credentials), spec.warehouse or ""
         if spec.dynamo_db is not None:
             return DynamoDbConfig(
                 name=name,
-                warehouse=spec.warehouse,
+                warehouse=warehouse,
                 table_name=spec.dynamo_db.table_name,
                 region=spec.dynamo_db.region or spec.storage.region,
                 endpoint=spec.dynamo_db.endpoint,
@@ -75,14 +148,43 @@ class TableCatalog(KubernetesResource):
                 properties=properties,
             )
         if spec.sql is not None:
-            return SqlConfig(name=name, uri=spec.sql.uri, warehouse=spec.warehouse, properties=properties)
-        return ConfigMapConfig(
-            name=name,
-            warehouse=spec.warehouse,
-            namespace=self.metadata.namespace,
-            kubeconfig=kubeconfig,
-            properties=properties,
-        )
+            return SqlConfig(name=name, uri=spec.sql.uri, warehouse=warehouse, properties=properties)
+        if spec.config_map is not None:
+            return ConfigMapConfig(
+                name=name,
+                warehouse=warehouse,
+                namespace=self.metadata.namespace,
+                kubeconfig=kubeconfig,
+                properties=properties,
+            )
+        return PyIcebergConfig(name=name, properties=properties | self._pyiceberg_properties(credentials))
+
+    @property
+    def secret_references(self) -> list[tuple[str, SecretReference]]:
+        """The Secrets that it takes to open the catalog, each with the field that names it."""
+        found = [("spec.storage.credentialsSecretRef", self.spec.storage.credentials_secret_ref)]
+        if self.spec.rest is not None:
+            found.append(("spec.rest.credentialsSecretRef", self.spec.rest.credentials_secret_ref))
+        return [(field, reference) for field, reference in found if reference is not None]
+
+    def _pyiceberg_properties(self, credentials: dict[str, str]) -> dict[str, str]:
+        """Of a catalog that PyIceberg brings, by PyIceberg's own names."""
+        spec = self.spec
+        if spec.rest is not None:
+            given = {"type": "rest", "uri": spec.rest.uri, "warehouse": spec.rest.warehouse}
+            given |= {REST_CREDENTIALS[key]: value for key, value in credentials.items() if key in REST_CREDENTIALS}
+        elif spec.glue is not None:
+            given = {
+                "type": "glue",
+                "warehouse": spec.warehouse,
+                "glue.id": spec.glue.catalog_id,
+                "glue.region": spec.glue.region or spec.storage.region,
+                "glue.endpoint": spec.glue.endpoint,
+            }
+            given |= {_GLUE_NAMES[key]: value for key, value in credentials.items() if key in _GLUE_NAMES}
+        else:
+            given = {"type": "hive", "warehouse": spec.warehouse, "uri": spec.hive.uri if spec.hive else None}
+        return {key: value for key, value in given.items() if value is not None}
 
     def _file_io_properties(self, credentials: dict[str, str]) -> dict[str, str]:
         storage = self.spec.storage

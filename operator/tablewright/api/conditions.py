@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
 
 from tablewright.api.objects import ApiModel
+from tablewright.api.texts import Message
 
 READY = "Ready"
 IN_SYNC = "InSync"
@@ -12,17 +16,17 @@ MAINTAINED = "Maintained"
 
 
 class Condition(ApiModel):
-    type: str
-    status: str
-    reason: str
-    message: str
+    type: str = Field(max_length=64)
+    status: Literal["True", "False", "Unknown"]
+    reason: str = Field(max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$")
+    message: Message
     last_transition_time: datetime | None = None
     observed_generation: int | None = None
 
 
 def condition(kind: str, holds: bool | None, reason: str, message: str) -> Condition:
     """A condition as decided; None is for what is not known yet."""
-    status = "Unknown" if holds is None else str(holds)
+    status: Literal["True", "False", "Unknown"] = "Unknown" if holds is None else "True" if holds else "False"
     return Condition(type=kind, status=status, reason=reason, message=message)
 
 

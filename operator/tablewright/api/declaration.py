@@ -1,12 +1,26 @@
 """A ManagedTable as the table library's declaration: the one place where the two vocabularies meet."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
+
+from pyiceberg.types import (
+    BooleanType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    StructType,
+)
 
 from tableformat.declaration import (
     Column,
     InvalidDeclarationError,
     InvalidTypeError,
+    NestedAttributes,
     PartitionColumn,
     Refusal,
     RefusalKind,
@@ -16,46 +30,41 @@ from tableformat.declaration import (
     parse_partition_transform,
     parse_type,
 )
-from tablewright.api.policy import Order, OrderStrategy
-from tablewright.api.table import ManagedTable, ManagedTableSpec, TableSchema
+from tableformat.declaration.columns import DefaultValue
+from tablewright.api.policy import Order, OrderStrategy, WriteMode
+from tablewright.api.table import Column as TableColumn
+from tablewright.api.table import ManagedTable, ManagedTableSpec, ManagementPolicy, NestedField, TableSchema
 
 TARGET_FILE_SIZE = "write.target-file-size-bytes"
+
+_BOOLEANS = {"true": True, "false": False}
+_WRITE_MODES = {WriteMode.COPY_ON_WRITE: "copy-on-write", WriteMode.MERGE_ON_READ: "merge-on-read"}
+_WRITE_MODE_PROPERTIES = ("write.delete.mode", "write.update.mode", "write.merge.mode")
 
 Parsed = TypeVar("Parsed")
 
 
 def declaration_of(table: ManagedTable) -> TableDeclaration:
     """Raises `InvalidDeclarationError` with every problem that can be seen without the table itself."""
-    spec, problems = table.spec, list[Refusal]()
-
-    def read(where: str, parse: Callable[[str], Parsed], text: str, otherwise: str) -> Parsed:
-        try:
-            return parse(text)
-        except InvalidTypeError as error:
-            problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, str(error), "Correct it"))
-            return parse(otherwise)
-
+    spec, reader = table.spec, _Reader([])
+    if spec.table_schema is None and spec.management_policy is ManagementPolicy.FULL:
+        reason = "it is not said which columns the table has"
+        remedy = "Declare them, or leave the table's definition to others with another managementPolicy"
+        reader.refuse("schema", reason, remedy)
     schema = spec.table_schema or TableSchema.model_construct(columns=())
-    columns = tuple(
-        Column(
-            name=column.name,
-            type=read(f"schema.columns[{column.name}].type", parse_type, column.type, "string"),
-            required=column.required,
-            doc=column.doc,
-            previous_names=column.previous_names,
-        )
-        for column in schema.columns
-    )
+    columns = tuple(reader.column(column) for column in schema.columns)
     partitioning = tuple(
         PartitionColumn(
             field.column,
-            read(f"partitioning[{field.column}].transform", parse_partition_transform, field.transform, "identity"),
+            reader.read(
+                f"partitioning[{field.column}].transform", parse_partition_transform, field.transform, "identity"
+            ),
             field.name,
         )
         for field in spec.partitioning or ()
     )
-    if problems:
-        raise InvalidDeclarationError(problems)
+    if reader.problems:
+        raise InvalidDeclarationError(reader.problems)
     return TableDeclaration(
         identifier=table.identifier,
         columns=columns,
@@ -65,7 +74,85 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
         sort_order=_sort_order(spec.layout.order),
         format_version=spec.format_version,
         properties=_properties(spec),
+        location=spec.location,
     )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads text into the library's values, and collects what cannot be read."""
+
+    problems: list[Refusal]
+
+    def refuse(self, where: str, reason: str, remedy: str) -> None:
+        self.problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, reason, remedy))
+
+    def read(self, where: str, parse: Callable[[str], Parsed], text: str, otherwise: str) -> Parsed:
+        try:
+            return parse(text)
+        except InvalidTypeError as error:
+            self.refuse(where, str(error), "Correct it")
+            return parse(otherwise)
+
+    def column(self, column: TableColumn) -> Column:
+        where = f"schema.columns[{column.name}]"
+        kind = self.read(f"{where}.type", parse_type, column.type, "string")
+        return Column(
+            name=column.name,
+            type=kind,
+            required=column.required,
+            doc=column.doc,
+            previous_names=column.previous_names,
+            initial_default=self._default(f"{where}.initialDefault", kind, column.initial_default),
+            write_default=self._default(f"{where}.writeDefault", kind, column.write_default),
+            nested=tuple(self._nested(f"{where}.nested[{field.path}]", kind, field) for field in column.nested),
+        )
+
+    def _nested(self, where: str, column: IcebergType, field: NestedField) -> NestedAttributes:
+        """A path that leads nowhere is the library's to refuse: it knows the whole tree."""
+        path = tuple(field.path.split("."))
+        kind = _type_at(column, path)
+        return NestedAttributes(
+            path=path,
+            doc=field.doc,
+            previous_names=field.previous_names,
+            initial_default=self._default(f"{where}.initialDefault", kind, field.initial_default),
+            write_default=self._default(f"{where}.writeDefault", kind, field.write_default),
+        )
+
+    def _default(self, where: str, kind: IcebergType | None, text: str | None) -> DefaultValue | None:
+        """A default's text as the JSON value that Iceberg writes for the type."""
+        if text is None:
+            return None
+        try:
+            match kind:
+                case BooleanType():
+                    return _BOOLEANS[text]
+                case IntegerType() | LongType():
+                    return int(text)
+                case FloatType() | DoubleType():
+                    return float(text)
+        except (KeyError, ValueError):
+            self.refuse(where, f"{text!r} is no {kind}", "Write a value of that type, as text")
+            return None
+        return text
+
+
+def _type_at(kind: IcebergType, path: tuple[str, ...]) -> IcebergType | None:
+    for name in path:
+        match kind:
+            case StructType():
+                found = [field.field_type for field in kind.fields if field.name == name]
+                if not found:
+                    return None
+                kind = found[0]
+            case ListType() if name == "element":
+                kind = kind.element_type
+            case MapType() if name == "value":
+                kind = kind.value_type
+            case _:
+                return None
+    return kind
 
 
 def _sort_order(order: Order) -> tuple[SortColumn, ...] | None:
@@ -77,6 +164,8 @@ def _sort_order(order: Order) -> tuple[SortColumn, ...] | None:
 
 def _properties(spec: ManagedTableSpec) -> dict[str, str]:
     """A property that is declared in its own words wins over the field that stands for it."""
-    target = spec.layout.target_file_size
-    from_fields = {} if target is None else {TARGET_FILE_SIZE: str(target)}
+    layout = spec.layout
+    from_fields = {} if layout.target_file_size is None else {TARGET_FILE_SIZE: str(layout.target_file_size)}
+    if layout.write_mode is not None:
+        from_fields |= dict.fromkeys(_WRITE_MODE_PROPERTIES, _WRITE_MODES[layout.write_mode])
     return {**from_fields, **spec.properties}

@@ -4,17 +4,20 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+# At most some 270 years, so that no calendar ends before or after them.
+_ANY = r"^((0|[1-9][0-9]{0,8})s|(0|[1-9][0-9]{0,6})m|(0|[1-9][0-9]{0,5})h|(0|[1-9][0-9]{0,4})d)$"
+_POSITIVE = r"^([1-9][0-9]{0,8}s|[1-9][0-9]{0,6}m|[1-9][0-9]{0,5}h|[1-9][0-9]{0,4}d)$"
+_UP_TO_A_WEEK = r"^([1-9][0-9]{0,4}s|[1-9][0-9]{0,3}m|([1-9][0-9]?|1[0-5][0-9]|16[0-8])h|[1-7]d)$"
 
 
-def parse_duration(text: str) -> timedelta:
-    match = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
-    if not match:
-        raise ValueError(f"{text!r} is not a duration: write a whole number with s, m, h or d, such as 7d")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+def parse_duration(text: str, pattern: str = _ANY, kind: str = "a duration") -> timedelta:
+    if not re.fullmatch(pattern, text):
+        raise ValueError(f"{text!r} is not {kind}: write a whole number with s, m, h or d, such as 7d")
+    return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
 def format_duration(duration: timedelta) -> str:
@@ -24,9 +27,21 @@ def format_duration(duration: timedelta) -> str:
     return f"{seconds // _SECONDS[unit]}{unit}"
 
 
-def _duration(value: object) -> object:
-    return parse_duration(value) if isinstance(value, str) else value
+def _reader(pattern: str, kind: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: parse_duration(value, pattern, kind) if isinstance(value, str) else value)
 
 
-# A field that is written as text and read as a length of time.
-Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
+def _schema(pattern: str, longest: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "maxLength": longest, "pattern": pattern})
+
+
+_WRITER = PlainSerializer(format_duration, when_used="json")
+
+# Fields that are written as text and read as lengths of time.
+Duration = Annotated[timedelta, _reader(_ANY, "a duration"), _WRITER, _schema(_ANY, 10)]
+PositiveDuration = Annotated[
+    timedelta, _reader(_POSITIVE, "a duration of more than nothing"), _WRITER, _schema(_POSITIVE, 10)
+]
+WindowLength = Annotated[
+    timedelta, _reader(_UP_TO_A_WEEK, "a duration of up to a week"), _WRITER, _schema(_UP_TO_A_WEEK, 6)
+]

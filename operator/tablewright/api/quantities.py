@@ -3,16 +3,19 @@
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
-_UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+from tablewright.api.texts import Written
+
+_UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_SIZE = r"^([1-9][0-9]{4,15}|[1-9][0-9]{0,5}(Ki|Mi|Gi|Ti))$"
 
 
 def parse_size(text: str) -> int:
-    match = re.fullmatch(r"([1-9][0-9]{0,15})(Ki|Mi|Gi)?", text)
-    if not match:
-        raise ValueError(f"{text!r} is not a size: write a whole number with Ki, Mi or Gi, such as 256Mi")
-    return int(match[1]) * _UNITS[match[2] or ""]
+    if not re.fullmatch(_SIZE, text):
+        raise ValueError(f"{text!r} is not a size: write a whole number with Ki, Mi, Gi or Ti, such as 256Mi")
+    digits = text.rstrip("KMGTi")
+    return int(digits) * _UNITS[text[len(digits) :]]
 
 
 def _size(value: object) -> object:
@@ -20,4 +23,10 @@ def _size(value: object) -> object:
 
 
 # A field that is written as a quantity and read as bytes.
-Size = Annotated[int, BeforeValidator(_size)]
+Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": "string", "maxLength": 16, "pattern": _SIZE})]
+
+# What a container gets, in Kubernetes' own words, and left in them.
+Processors = Annotated[
+    str, Written(r"^([1-9][0-9]{0,3}|[1-9][0-9]{0,5}m)$", 8, "a number of processors: write one such as 2 or 500m")
+]
+Memory = Annotated[str, Written(r"^[1-9][0-9]{0,5}(Mi|Gi)$", 8, "an amount of memory: write one such as 2Gi")]

@@ -2,15 +2,25 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar, Self
 
+from pydantic import AwareDatetime, Field, model_validator
+
+from tablewright.api.conditions import Condition
 from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.texts import Message, ObjectName
+
+Count = Annotated[int, Field(ge=0)]
 
 
 class Operation(StrEnum):
     COMPACT = "Compact"
     EXPIRE_SNAPSHOTS = "ExpireSnapshots"
     REMOVE_ORPHAN_FILES = "RemoveOrphanFiles"
+    REWRITE_MANIFESTS = "RewriteManifests"
+    DELETE_EXPIRED_ROWS = "DeleteExpiredRows"
+    ROLLBACK = "Rollback"
+    INSPECT = "Inspect"
 
 
 class Phase(StrEnum):
@@ -20,44 +30,103 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+class Cause(StrEnum):
+    """Why a run was started."""
+
+    SCHEDULE = "Schedule"
+    TRIGGER = "Trigger"
+    ANNOTATION = "Annotation"
+    MANUAL = "Manual"
+
+
 class TableReference(ApiModel):
-    name: str
+    name: ObjectName
+
+
+class Rollback(ApiModel):
+    """Where a rollback goes back to: exactly one place."""
+
+    snapshot_id: int | None = Field(default=None, ge=0)
+    as_of: AwareDatetime | None = None
+    tag: str | None = Field(default=None, min_length=1, max_length=255)
+    before_run: str | None = Field(default=None, min_length=1, max_length=253)
+    allow_losing_commits: bool = False
+
+    @model_validator(mode="after")
+    def _names_one_place(self) -> Self:
+        if sum(each is not None for each in (self.snapshot_id, self.as_of, self.tag, self.before_run)) != 1:
+            raise ValueError("name exactly one place to go back to: snapshotId, asOf, tag or beforeRun")
+        return self
 
 
 class MaintenanceRunSpec(ApiModel):
+    """That `rollback` comes with a Rollback alone is the API server's to check: no run comes from elsewhere."""
+
     table_ref: TableReference
     operation: Operation
+    dry_run: bool = False
+    rollback: Rollback | None = None
 
 
 class Progress(ApiModel):
-    tasks: int = 0
-    tasks_done: int = 0
-    bytes: int = 0
-    bytes_done: int = 0
+    tasks: Count = 0
+    tasks_done: Count = 0
+    bytes: Count = 0
+    bytes_done: Count = 0
+
+
+class RunPlan(ApiModel):
+    """What would go."""
+
+    files: Count = 0
+    bytes: Count = 0
+    rows: Count = 0
+    snapshots: Count = 0
+    lines: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(default=(), max_length=20)
+
+
+class RunFigures(ApiModel):
+    """A table's figures around a run."""
+
+    data_files: Count = 0
+    small_files: Count = 0
+    delete_files: Count = 0
+    data_bytes: Count = 0
+    records: Count = 0
+    snapshots: Count = 0
+    manifests: Count = 0
 
 
 class RunResult(ApiModel):
     snapshot_id: int | None = None
-    rewritten_files: int = 0
-    added_files: int = 0
-    rewritten_bytes: int = 0
-    added_bytes: int = 0
-    records: int = 0
-    expired_snapshots: int = 0
-    deleted_files: int = 0
-    deleted_bytes: int = 0
-    marked_files: int = 0
+    rewritten_files: Count = 0
+    added_files: Count = 0
+    rewritten_bytes: Count = 0
+    added_bytes: Count = 0
+    records: Count = 0
+    expired_snapshots: Count = 0
+    deleted_files: Count = 0
+    deleted_bytes: Count = 0
+    deleted_records: Count = 0
+    marked_files: Count = 0
+    rewritten_manifests: Count = 0
+    added_manifests: Count = 0
 
 
 class MaintenanceRunStatus(ApiModel):
     observed_generation: int = -1
+    conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
     phase: Phase | None = None
-    reason: str | None = None
-    message: str | None = None
-    job_name: str | None = None
+    cause: Cause | None = None
+    reason: str | None = Field(default=None, max_length=64)
+    message: Message | None = None
+    job_name: str | None = Field(default=None, max_length=253)
     start_time: datetime | None = None
     completion_time: datetime | None = None
     progress: Progress | None = None
+    plan: RunPlan | None = None
+    before: RunFigures | None = None
+    after: RunFigures | None = None
     result: RunResult | None = None
 
     @property

@@ -2,42 +2,76 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from tablewright.api.conditions import Condition
 from tablewright.api.objects import ApiModel, KubernetesResource
-from tablewright.api.policy import MaintenanceFields, TableLayout
+from tablewright.api.policy import MaintenanceFields, TableLayout, TableRetention
+from tablewright.api.run import Count, Operation
+from tablewright.api.texts import (
+    CatalogName,
+    ColumnName,
+    ColumnPath,
+    Doc,
+    Message,
+    Note,
+    ObjectName,
+    StorageLocation,
+    Written,
+)
 
 
 class CatalogReference(ApiModel):
-    name: str
+    name: ObjectName
 
 
 class Identifier(ApiModel):
-    namespace: str
-    name: str
+    namespace: CatalogName
+    name: CatalogName
 
 
-class Column(ApiModel):
-    name: str
-    type: str
+class FieldAttributes(ApiModel):
+    """What can be said of a column, and of a field inside one."""
+
+    doc: Doc | None = None
+    previous_names: tuple[ColumnName, ...] = Field(default=(), max_length=32)
+    initial_default: str | None = Field(default=None, max_length=4096)
+    write_default: str | None = Field(default=None, max_length=4096)
+
+
+class NestedField(FieldAttributes):
+    path: ColumnPath
+
+
+class Column(FieldAttributes):
+    name: ColumnName
+    type: str = Field(min_length=1, max_length=16384)
     required: bool = False
-    doc: str | None = None
-    previous_names: tuple[str, ...] = ()
+    nested: tuple[NestedField, ...] = Field(default=(), max_length=64)
 
 
 class TableSchema(ApiModel):
-    columns: tuple[Column, ...] = Field(min_length=1)
-    identifier_columns: tuple[str, ...] | None = None
+    columns: tuple[Column, ...] = Field(min_length=1, max_length=2000)
+    identifier_columns: tuple[ColumnPath, ...] | None = Field(default=None, max_length=12)
     removed_columns: Literal["Refuse", "Drop"] = "Refuse"
 
 
+PartitionTransform = Annotated[
+    str,
+    Written(
+        r"^(identity|year|month|day|hour|bucket\[[1-9][0-9]{0,8}\]|truncate\[[1-9][0-9]{0,8}\])$",
+        32,
+        "a partition transform: write identity, bucket[16], truncate[4], year, month, day or hour",
+    ),
+]
+
+
 class PartitionField(ApiModel):
-    column: str
-    transform: str
-    name: str | None = None
+    column: ColumnPath
+    transform: PartitionTransform
+    name: ColumnName | None = None
 
 
 class ManagementPolicy(StrEnum):
@@ -61,57 +95,79 @@ class ManagedTableSpec(MaintenanceFields):
     identifier: Identifier | None = None
     management_policy: ManagementPolicy = ManagementPolicy.FULL
     format_version: Literal[2, 3] | None = None
+    location: StorageLocation | None = None
     table_schema: TableSchema | None = Field(default=None, alias="schema")
-    partitioning: tuple[PartitionField, ...] | None = None
+    partitioning: tuple[PartitionField, ...] | None = Field(default=None, max_length=32)
+    properties: dict[Annotated[str, Field(min_length=1, max_length=255)], Annotated[str, Field(max_length=4096)]] = (
+        Field(default_factory=dict, max_length=256)
+    )
     layout: TableLayout = TableLayout()
-    properties: dict[str, str] = Field(default_factory=dict)
+    retention: TableRetention = TableRetention()
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
 
 
 class TableIdentity(ApiModel):
-    uuid: str
-    location: str
-    metadata_location: str
+    uuid: str = Field(max_length=36)
+    location: str = Field(max_length=2048)
+    metadata_location: str = Field(max_length=4096)
     snapshot_id: int | None = None
     schema_id: int
     spec_id: int
 
 
 class HealthFigures(ApiModel):
-    target_file_bytes: int
-    data_files: int
-    small_files: int
-    delete_files: int
-    data_bytes: int
-    records: int
-    median_file_bytes: int
-    manifests: int
-    snapshots: int
+    target_file_bytes: Count
+    data_files: Count
+    small_files: Count
+    delete_files: Count
+    data_bytes: Count
+    records: Count
+    median_file_bytes: Count
+    manifests: Count
+    snapshots: Count
 
 
 class OperationStatus(ApiModel):
-    operation: str
-    last_run: str | None = None
-    last_success_time: datetime | None = None
-    consecutive_failures: int = 0
+    operation: Operation
+    last_run: str | None = Field(default=None, max_length=253)
+    last_success: datetime | None = None
+    next_run: datetime | None = None
+    consecutive_failures: Count = 0
+    stopped: bool = False
+    message: Note | None = None
+
+
+class HoldState(StrEnum):
+    HELD = "Held"
+    PENDING = "Pending"
+    REFUSED = "Refused"
+    EXPIRED = "Expired"
+
+
+class HoldStatus(ApiModel):
+    name: str = Field(max_length=200)
+    state: HoldState
+    message: Note | None = None
 
 
 class EffectiveField(ApiModel):
     """One field of the policy that holds, and which level gave it."""
 
-    field: str
-    value: str
-    origin: str
+    field: str = Field(max_length=128)
+    value: Message
+    origin: str = Field(max_length=300)
 
 
 class ManagedTableStatus(ApiModel):
     observed_generation: int = -1
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
     identity: TableIdentity | None = None
     health: HealthFigures | None = None
-    operations: tuple[OperationStatus, ...] = ()
-    effective_policy: tuple[EffectiveField, ...] = ()
-    declared_properties: tuple[str, ...] = ()  # those that may be unset again: they were declared once
+    operations: tuple[OperationStatus, ...] = Field(default=(), max_length=16)
+    holds: tuple[HoldStatus, ...] = Field(default=(), max_length=32)
+    effective_policy: tuple[EffectiveField, ...] = Field(default=(), max_length=64)
+    # Those that may be unset again: they were declared once.
+    declared_properties: tuple[Annotated[str, Field(max_length=255)], ...] = Field(default=(), max_length=512)
 
 
 class ManagedTable(KubernetesResource):

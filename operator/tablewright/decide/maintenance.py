@@ -92,7 +92,7 @@ def _has_something_to_do(operation: Operation, situation: _Situation) -> bool:
             return is_worthwhile(situation.policy, situation.health)
         case Operation.EXPIRE_SNAPSHOTS:
             return situation.health.snapshots > situation.policy.snapshot_min_count
-        case Operation.REMOVE_ORPHAN_FILES:
+        case _:
             return True
 
 

@@ -1,4 +1,7 @@
-"""The policy that holds for a table: table over policies over built-in defaults, field by field, with each origin."""
+"""The policy that holds for a table: table over policies over catalog over built-in defaults, field by field.
+
+Each value has an origin, which the table's status shows: `table`, `policy/NAME`, `catalog/NAME` or `default`.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -7,8 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 from tableformat.maintenance.orphans import OrphanAction
+from tablewright.api.catalog import TableCatalog
 from tablewright.api.durations import format_duration
-from tablewright.api.policy import MaintenanceFields, TablePolicy
+from tablewright.api.jobs import JobFields
+from tablewright.api.objects import ApiModel
+from tablewright.api.policy import Hold, TablePolicy
 from tablewright.api.run import Operation
 from tablewright.api.schedules import Window
 from tablewright.api.table import EffectiveField, ManagedTable
@@ -24,50 +30,90 @@ BUILT_IN: dict[str, Any] = {
     "orphan_files.grace": timedelta(days=7),
     "time_zone": "UTC",
     "windows": (),
+    "run_history.succeeded": 3,
+    "run_history.failed": 3,
+    "jobs.resources.requests.cpu": "500m",
+    "jobs.resources.requests.memory": "2Gi",
+    "jobs.resources.limits.memory": "4Gi",
     "suspend": False,
 }
+MOST_RUNS_WITHOUT_CATALOG = 5  # where the catalog is not there to say; nothing can run then anyway
 
 _SCHEDULE_FIELDS = {
     Operation.COMPACT: "compaction.schedule",
     Operation.EXPIRE_SNAPSHOTS: "retention.snapshots.schedule",
     Operation.REMOVE_ORPHAN_FILES: "orphan_files.schedule",
+    Operation.REWRITE_MANIFESTS: "manifests.schedule",
+    Operation.DELETE_EXPIRED_ROWS: "retention.rows.schedule",
 }
+_JOBS = "jobs."
+
+
+@dataclass(frozen=True)
+class EffectiveRowRetention:
+    """Rows whose `column` is older than this go."""
+
+    column: str
+    max_age: timedelta
+
+
+@dataclass(frozen=True)
+class EffectiveRunHistory:
+    """How many finished runs of an operation are kept as objects."""
+
+    succeeded: int
+    failed: int
 
 
 @dataclass(frozen=True)
 class EffectivePolicy:
-    """What holds; `fields` says where each came from: `table`, `policy/NAME` or `default`."""
+    """What holds; `fields` says where each came from."""
 
     target_file_bytes: int | None  # None: as the table's own properties say
     schedules: Mapping[Operation, str]  # of the operations that have one
     time_zone: str
     small_files: int | None
+    delete_ratio_trigger_percent: int | None
     min_input_files: int
     delete_ratio_percent: int
     max_bytes_per_run: int | None
     cool_down: timedelta
     snapshot_max_age: timedelta
     snapshot_min_count: int
+    row_retention: EffectiveRowRetention | None
+    holds: tuple[Hold, ...]
     orphan_min_age: timedelta
     orphan_action: OrphanAction
     orphan_grace: timedelta
     windows: tuple[Window, ...]
-    suspend: bool
+    run_history: EffectiveRunHistory
+    max_concurrent_runs: int  # of all tables of the catalog together
+    jobs: JobFields
+    suspended_by: str | None  # the level that says stop
     fields: tuple[EffectiveField, ...]
 
+    @property
+    def suspend(self) -> bool:
+        return self.suspended_by is not None
 
-def effective_policy(table: ManagedTable, policies: Iterable[TablePolicy]) -> EffectivePolicy:
-    values: dict[str, Any] = {}
-    fields: list[EffectiveField] = []
-    levels = _levels(table, policies)
+
+def effective_policy(
+    table: ManagedTable, policies: Iterable[TablePolicy], catalog: TableCatalog | None = None
+) -> EffectivePolicy:
+    """`catalog` is the table's own, where it is there."""
+    found: dict[str, tuple[Any, str]] = {}
+    levels = _levels(table, policies, catalog)
     for origin, level in levels:
         for field, value in level.items():
-            if field not in values:
-                values[field] = value
-                fields.append(EffectiveField(field=_api_name(field), value=_text(value), origin=origin))
+            found.setdefault(field, (value, origin))
+    stopping = next((origin for origin, level in levels if level.get("suspend")), None)
+    if stopping is not None:
+        found["suspend"] = (True, stopping)  # whoever says stop is heard
+    values = {field: value for field, (value, _) in found.items()}
     return EffectivePolicy(
         target_file_bytes=values.get("layout.target_file_size"),
         small_files=values.get("compaction.triggers.small_files"),
+        delete_ratio_trigger_percent=values.get("compaction.triggers.delete_ratio_percent"),
         schedules={operation: values[field] for operation, field in _SCHEDULE_FIELDS.items() if field in values},
         time_zone=values["time_zone"],
         min_input_files=values["compaction.min_input_files"],
@@ -76,22 +122,34 @@ def effective_policy(table: ManagedTable, policies: Iterable[TablePolicy]) -> Ef
         cool_down=values["compaction.cool_down"],
         snapshot_max_age=values["retention.snapshots.max_age"],
         snapshot_min_count=values["retention.snapshots.min_count"],
+        row_retention=_row_retention(values),
+        holds=table.spec.retention.holds,
         orphan_min_age=values["orphan_files.min_age"],
         orphan_action=values["orphan_files.action"],
         orphan_grace=values["orphan_files.grace"],
         windows=values["windows"],
-        suspend=any(level.get("suspend") for _, level in levels),  # whoever says stop is heard
-        fields=tuple(sorted(fields, key=lambda field: field.field)),
+        run_history=EffectiveRunHistory(values["run_history.succeeded"], values["run_history.failed"]),
+        max_concurrent_runs=MOST_RUNS_WITHOUT_CATALOG if catalog is None else catalog.spec.max_concurrent_runs,
+        jobs=_jobs(values),
+        suspended_by=stopping,
+        fields=tuple(
+            EffectiveField(field=_api_name(field), value=_text(value), origin=origin)
+            for field, (value, origin) in sorted(found.items())
+        ),
     )
 
 
-def _levels(table: ManagedTable, policies: Iterable[TablePolicy]) -> list[tuple[str, dict[str, Any]]]:
+def _levels(
+    table: ManagedTable, policies: Iterable[TablePolicy], catalog: TableCatalog | None
+) -> list[tuple[str, dict[str, Any]]]:
     """The strongest first. Of policies the higher priority wins, and among equals the first by name."""
     matching = [policy for policy in policies if _matches(policy, table)]
     matching.sort(key=lambda policy: (-policy.spec.priority, policy.metadata.name))
-    named: list[tuple[str, MaintenanceFields]] = [("table", table.spec)]
-    named += [(f"policy/{policy.metadata.name}", policy.spec) for policy in matching]
-    return [*((origin, level.said()) for origin, level in named), ("default", BUILT_IN)]
+    levels = [("table", table.spec.said())]
+    levels += [(f"policy/{policy.metadata.name}", policy.spec.said()) for policy in matching]
+    if catalog is not None:
+        levels.append((f"catalog/{catalog.metadata.name}", catalog.spec.said()))
+    return [*levels, ("default", BUILT_IN)]
 
 
 def _matches(policy: TablePolicy, table: ManagedTable) -> bool:
@@ -99,11 +157,32 @@ def _matches(policy: TablePolicy, table: ManagedTable) -> bool:
     return same and policy.spec.selector.selects(table.metadata.labels)
 
 
+def _row_retention(values: Mapping[str, Any]) -> EffectiveRowRetention | None:
+    """Half of it says nothing: rows go only where both are known."""
+    column, max_age = values.get("retention.rows.column"), values.get("retention.rows.max_age")
+    return None if column is None or max_age is None else EffectiveRowRetention(column, max_age)
+
+
+def _jobs(values: Mapping[str, Any]) -> JobFields:
+    """The levels' fields, put together again. Each was checked where it was read."""
+    nested: dict[str, Any] = {}
+    for field, value in values.items():
+        if field.startswith(_JOBS):
+            *parents, name = field.removeprefix(_JOBS).split(".")
+            place = nested
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[name] = value
+    return JobFields.model_validate(nested)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, timedelta):
         return format_duration(value)
     if isinstance(value, tuple):
-        return json.dumps([item.to_json() if isinstance(item, Window) else item for item in value])
+        return json.dumps([item.to_json() if isinstance(item, ApiModel) else item for item in value])
+    if isinstance(value, dict):
+        return json.dumps(value, sort_keys=True)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

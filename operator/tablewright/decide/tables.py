@@ -242,7 +242,7 @@ def _operations(runs: Sequence[MaintenanceRun]) -> tuple[OperationStatus, ...]:
                 OperationStatus(
                     operation=operation,
                     last_run=mine[-1].metadata.name,
-                    last_success_time=successes[-1] if successes else None,
+                    last_success=successes[-1] if successes else None,
                     consecutive_failures=consecutive_failures(runs, operation),
                 )
             )

@@ -123,7 +123,8 @@ class _FolderWorld:
         return next(run for run in self._state.runs_of(table) if run.metadata.name == name)
 
     def policy_of(self, table: ManagedTable) -> EffectivePolicy:
-        return effective_policy(table, self._policies)
+        key = (table.metadata.namespace, table.spec.catalog_ref.name)
+        return effective_policy(table, self._policies, self._catalogs.get(key))
 
     def broken_policies(self, table: ManagedTable) -> Sequence[str]:  # noqa: ARG002
         """None: a folder with an object that cannot be read is refused as a whole."""

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import open_catalog
-from tablewright.act.jobs import JobSettings, build_job
+from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job
 from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
 from tablewright.act.tables import drop_table
@@ -174,7 +174,15 @@ class Reconciler:
         return older_claim(table, others)
 
     def policy_of(self, table: ManagedTable) -> EffectivePolicy:
-        return effective_policy(table, self._policies(table)[0])
+        return effective_policy(table, self._policies(table)[0], self._catalog_of(table))
+
+    def _catalog_of(self, table: ManagedTable) -> TableCatalog | None:
+        """None where it is not there or cannot be read; nothing is maintained then."""
+        obj = self._store.get(TableCatalog.kind_name, table.metadata.namespace, table.spec.catalog_ref.name)
+        try:
+            return None if obj is None else parse(TableCatalog, obj)
+        except InvalidObjectError:
+            return None
 
     def broken_policies(self, table: ManagedTable) -> Sequence[str]:
         return self._policies(table)[1]
@@ -199,16 +207,14 @@ class Reconciler:
         self._cluster.apply_status(table.plural, table.kind_name, *table.key, status.to_json())
 
     def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
-        reference = catalog.spec.storage.credentials_secret_ref
-        if reference is None:
-            return {}
-        values = self._cluster.read_secret(catalog.metadata.namespace, reference.name)
-        if values is None:
-            message = (
-                f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
-            )
-            raise CatalogNotUsableError("SecretNotFound", message)
-        return values
+        credentials: dict[str, str] = {}
+        for field, reference in catalog.secret_references:
+            values = self._cluster.read_secret(catalog.metadata.namespace, reference.name)
+            if values is None:
+                message = f"TableCatalog {catalog.metadata.name}: {field}: no Secret {reference.name}"
+                raise CatalogNotUsableError("SecretNotFound", message)
+            credentials |= values
+        return credentials
 
     def _report_invalid(self, obj: KubernetesObject, message: str, now: datetime) -> None:
         metadata = obj["metadata"]
@@ -237,8 +243,13 @@ class Reconciler:
         broken = self.broken_policies(table) if table is not None else ()
         decision = decide_run(run, refusal, self._job_of(run), self._clock(), ahead=ahead, broken_policies=broken)
         if decision.create_job is not None and table is not None and catalog is not None:
-            logger.info("run %s/%s: creating its Job", *run.key)
-            self._cluster.create_job(build_job(run, table, self.policy_of(table), catalog, self._jobs))
+            try:
+                job = build_job(run, table, self.policy_of(table), catalog, self._jobs)
+            except RunNotPossibleError as error:
+                decision = decide_run(run, str(error), None, self._clock())
+            else:
+                logger.info("run %s/%s: creating its Job", *run.key)
+                self._cluster.create_job(job)
         if decision.status != run.status:
             logger.info("run %s/%s: %s %s", *run.key, decision.status.phase, decision.status.message or "")
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write

@@ -1,0 +1,86 @@
+"""How jobs run: what a table, a policy and a catalog can say of the Jobs that maintain tables, field by field.
+
+Everything here is checked so far that the API server takes a Job that was built from it.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from tablewright.api.durations import PositiveDuration
+from tablewright.api.objects import ApiModel
+from tablewright.api.quantities import Memory, Processors
+from tablewright.api.texts import LabelKey, LabelValue, ObjectName, Written
+
+OWN_PREFIXES = ("tablewright.dev/", "app.kubernetes.io/")
+OWN_VARIABLES = "TABLEWRIGHT_"
+
+VariableName = Annotated[
+    str, Written(r"^[A-Za-z_][A-Za-z0-9_]*$", 128, "a variable's name: write letters, digits and _", shortest=1)
+]
+Image = Annotated[str, Written(r"^[^\s]+$", 512, "an image: write one such as registry/name:tag", shortest=1)]
+Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32)]
+Annotations = Annotated[dict[LabelKey, Annotated[str, Field(max_length=4096)]], Field(max_length=32)]
+
+
+class Quantities(ApiModel):
+    cpu: Processors | None = None
+    memory: Memory | None = None
+
+
+class Resources(ApiModel):
+    requests: Quantities = Quantities()
+    limits: Quantities = Quantities()
+
+
+class Toleration(ApiModel):
+    key: LabelKey | None = None
+    operator: Literal["Equal", "Exists"] | None = None
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = Field(default=None, ge=0, le=2147483647)
+
+    @model_validator(mode="after")
+    def _is_one_that_kubernetes_takes(self) -> Self:
+        if self.key is None and self.operator != "Exists":
+            raise ValueError("without a key the operator must be Exists")
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError("operator Exists takes no value")
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            raise ValueError("tolerationSeconds needs the effect NoExecute")
+        return self
+
+
+class Variable(ApiModel):
+    name: VariableName
+    value: str = Field(max_length=4096)
+
+    @model_validator(mode="after")
+    def _is_not_the_operators(self) -> Self:
+        if self.name.startswith(OWN_VARIABLES):
+            raise ValueError(f"variables that begin with {OWN_VARIABLES} are the operator's own")
+        return self
+
+
+class JobFields(ApiModel):
+    """A level's say in how jobs run."""
+
+    image: Image | None = None
+    service_account_name: ObjectName | None = None
+    resources: Resources = Resources()
+    deadline: PositiveDuration | None = None
+    priority_class_name: ObjectName | None = None
+    node_selector: Labels | None = None
+    tolerations: tuple[Toleration, ...] | None = Field(default=None, max_length=32)
+    labels: Labels | None = None
+    annotations: Annotations | None = None
+    env: tuple[Variable, ...] | None = Field(default=None, max_length=32)
+    queue_name: ObjectName | None = None
+
+    @model_validator(mode="after")
+    def _leaves_the_operators_keys_alone(self) -> Self:
+        for field, keys in (("labels", self.labels or {}), ("annotations", self.annotations or {})):
+            taken = [key for key in keys if key.startswith(OWN_PREFIXES)]
+            if taken:
+                raise ValueError(f"{field}: {taken[0]} begins as the operator's own keys do: choose another")
+        return self
