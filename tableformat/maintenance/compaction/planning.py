@@ -10,30 +10,25 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
 
-from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
-from tableformat.engine.lineage import with_lineage
+from tableformat.engine import RewriteTask
 from tableformat.engine.sizing import files_for
 from tableformat.inspection import (
     DataIndex,
     LiveFile,
     SnapshotFiles,
     global_specs,
-    names_one_file,
-    schema_of_spec,
     snapshot_files,
 )
 from tableformat.maintenance.compaction.candidates import Candidate, find_candidates
 from tableformat.maintenance.compaction.eligibility import (
     require_rewritable,
     require_rewritable_file,
-    schema_with_keys,
 )
 from tableformat.maintenance.compaction.options import CompactionOptions, Strategy
 from tableformat.maintenance.compaction.ordering import row_order
+from tableformat.maintenance.compaction.tasks import rewrite_task
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,17 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     return CompactionPlan(
         name,
         snapshot.snapshot_id,
-        tasks=tuple(_task(table, group, number, options, order) for number, group in enumerate(groups)),
+        tasks=tuple(
+            rewrite_task(
+                table,
+                f"{number:05d}",
+                [candidate.file for candidate in group.candidates],
+                group.deletes,
+                options,
+                order,
+            )
+            for number, group in enumerate(groups)
+        ),
         expected_files=sum(group.expected_files for group in groups),
         dangling_deletes=_dangling(table, files),
     )
@@ -189,64 +194,3 @@ def _within(max_bytes: int | None, groups: list[_Group]) -> list[_Group]:
             taken.append(group)
             total += group.size_bytes
     return taken
-
-
-def _task(table: Table, group: _Group, number: int, options: CompactionOptions, order: RowOrder | None) -> RewriteTask:
-    first, metadata = group.candidates[0].file, table.metadata
-    spec, partition = metadata.specs()[first.spec_id], first.partition
-    partition_schema = schema_of_spec(metadata, first.spec_id)
-    partition_path = ""
-    if partition_schema is not None and spec.fields:
-        partition_path = spec.partition_to_path(partition, partition_schema)
-    keeps_lineage = metadata.format_version >= 3
-    schema = with_lineage(metadata.schema()) if keeps_lineage else metadata.schema()
-    equality = [file for file in group.deletes if file.content == DataFileContent.EQUALITY_DELETES]
-    positions = [file for file in group.deletes if file.content == DataFileContent.POSITION_DELETES]
-    return RewriteTask(
-        task_id=f"{number:05d}",
-        table=".".join(table.name()),
-        sources=tuple(
-            SourceFile(
-                file.path,
-                file.file_format.value,
-                file.size_bytes,
-                file.records,
-                file.sequence_number,
-                file.first_row_id,
-            )
-            for file in (candidate.file for candidate in group.candidates)
-        ),
-        position_deletes=tuple(_delete_file(file) for file in positions),
-        equality_deletes=tuple(_delete_file(file) for file in equality),
-        schema=schema,
-        read_schema=schema_with_keys(table, schema, {field_id for file in equality for field_id in file.equality_ids}),
-        spec=spec,
-        partition=partition,
-        partition_path=partition_path,
-        identity_values={
-            field.source_id: partition[position]
-            for position, field in enumerate(spec.fields)
-            if isinstance(field.transform, IdentityTransform) and partition[position] is not None
-        },
-        table_location=metadata.location,
-        table_properties=dict(metadata.properties),
-        target_file_bytes=options.target_file_bytes,
-        keeps_lineage=keeps_lineage,
-        order=order,
-        memory_bytes=options.task_memory_bytes,
-        verify_contents=options.verify_contents,
-        io_properties=dict(table.io.properties),
-    )
-
-
-def _delete_file(file: LiveFile) -> DeleteFile:
-    return DeleteFile(
-        path=file.path,
-        file_format=file.file_format.value,
-        size_bytes=file.size_bytes,
-        records=file.records,
-        sequence_number=file.sequence_number,
-        equality_ids=file.equality_ids,
-        referenced_data_file=file.path_bounds[0].decode() if file.path_bounds and names_one_file(file) else None,
-        content_range=file.content_range,
-    )
