@@ -17,8 +17,9 @@ import uuid
 from pathlib import Path
 
 MARK = "TABLEWRIGHT_CLEAN_RUN"
-# Java programs ignore TMPDIR. What other programs of the machine put into the shared folder meanwhile is not ours.
-STRAYS = ("tmp", "tablewright", "spark", "pytest", "hsperfdata", "blockmgr", "lib", "jetty", "sqlite", "snappy")
+# Java programs ignore TMPDIR. What other programs of the machine put into the shared folder meanwhile is not ours, and
+# neither is what another run puts there: our own Python does as TMPDIR says.
+STRAYS = ("tmp", "spark", "hsperfdata", "blockmgr", "lib", "jetty", "sqlite", "snappy")
 SETTLE_SECONDS = 5  # a process that is on its way out may take this long
 
 
