@@ -1,5 +1,6 @@
 """The Job of a MaintenanceRun: a pure builder. The pod meets the `restricted` Pod Security level."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -22,15 +23,25 @@ from tableformat.maintenance.job import (
 from tableformat.maintenance.orphans import OrphanOptions
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
-from tablewright.api.catalog import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, TableCatalog
+from tablewright.api.catalog import (
+    ACCESS_KEY,
+    REST_CREDENTIALS,
+    SECRET_KEY,
+    SESSION_TOKEN,
+    SecretReference,
+    TableCatalog,
+)
+from tablewright.api.jobs import JobFields, Quantities, Resources
 from tablewright.api.objects import KubernetesObject, owner_reference
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
+from tablewright.api.quantities import memory_bytes, millicores
 from tablewright.api.run import MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 
 RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 BAD_CONFIGURATION_EXIT_CODE = 2  # the driver's word that trying again is of no use
 
 _STRATEGIES = {
@@ -147,28 +158,38 @@ def _small_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
 def build_job(
     run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy, catalog: TableCatalog, settings: JobSettings
 ) -> KubernetesObject:
+    fields = policy.jobs
     labels = {
+        **(fields.labels or {}),
         "app.kubernetes.io/name": "tablewright-job",
         "app.kubernetes.io/managed-by": "tablewright",
         RUN_LABEL: label_value(run.metadata.name),
         TABLE_LABEL: label_value(table.metadata.name),
     }
-    pod = _pod(maintenance_job(run, table, policy, catalog), catalog, settings)
+    annotations = {"annotations": fields.annotations} if fields.annotations else {}
+    queue = {} if fields.queue_name is None else {QUEUE_LABEL: fields.queue_name}
+    pod = _pod(maintenance_job(run, table, policy, catalog), fields, catalog, settings)
+    spec: dict[str, Any] = {
+        "backoffLimit": settings.backoff_limit,
+        "ttlSecondsAfterFinished": settings.seconds_kept_after_end,
+        "podFailurePolicy": {"rules": _failure_rules()},
+        "template": {"metadata": {"labels": labels, **annotations}, "spec": pod},
+    }
+    if fields.deadline is not None:
+        spec["activeDeadlineSeconds"] = int(fields.deadline.total_seconds())
+    if queue:
+        spec["suspend"] = True  # until Kueue admits it
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": run.metadata.name,
             "namespace": run.metadata.namespace,
-            "labels": labels,
+            "labels": labels | queue,
+            **annotations,
             "ownerReferences": [owner_reference(run)],
         },
-        "spec": {
-            "backoffLimit": settings.backoff_limit,
-            "ttlSecondsAfterFinished": settings.seconds_kept_after_end,
-            "podFailurePolicy": {"rules": _failure_rules()},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
+        "spec": spec,
     }
 
 
@@ -180,11 +201,10 @@ def _failure_rules() -> list[dict[str, Any]]:
     ]
 
 
-def _pod(job: MaintenanceJob, catalog: TableCatalog, settings: JobSettings) -> dict[str, Any]:
-    defaults = catalog.spec.jobs
+def _pod(job: MaintenanceJob, fields: JobFields, catalog: TableCatalog, settings: JobSettings) -> dict[str, Any]:
     return {
         "restartPolicy": "Never",
-        "serviceAccountName": defaults.service_account_name or settings.service_account_name,
+        "serviceAccountName": fields.service_account_name or settings.service_account_name,
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
@@ -193,13 +213,14 @@ def _pod(job: MaintenanceJob, catalog: TableCatalog, settings: JobSettings) -> d
             "fsGroup": 10001,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        **_placement(fields),
         "containers": [
             {
                 "name": "driver",
-                "image": defaults.image or settings.image,
+                "image": fields.image or settings.image,
                 "args": ["python", "-m", "tablejobs"],  # the image's entry point reaps what it leaves
-                "env": _environment(job, catalog),
-                "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+                "env": _environment(job, fields, catalog),
+                "resources": _resources(fields.resources),
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "readOnlyRootFilesystem": True,
@@ -212,14 +233,48 @@ def _pod(job: MaintenanceJob, catalog: TableCatalog, settings: JobSettings) -> d
     }
 
 
-def _environment(job: MaintenanceJob, catalog: TableCatalog) -> list[dict[str, Any]]:
-    variables: list[dict[str, Any]] = [{"name": "TABLEWRIGHT_JOB", "value": job.model_dump_json()}]
+def _resources(declared: Resources) -> dict[str, Any]:
+    """With no limit below its request, as Kubernetes wants it: the two may come from different levels."""
+    requests, limits = declared.requests, declared.limits
+    cpu = _at_least(limits.cpu, requests.cpu, millicores)
+    memory = _at_least(limits.memory, requests.memory, memory_bytes)
+    return Resources(requests=requests, limits=Quantities(cpu=cpu, memory=memory)).to_json()
+
+
+def _at_least(limit: str | None, request: str | None, measure: Callable[[str], int]) -> str | None:
+    return limit if limit is None or request is None else max(limit, request, key=measure)
+
+
+def _placement(fields: JobFields) -> dict[str, Any]:
+    """Where the pod may run, and before whom."""
+    placement: dict[str, Any] = {
+        "nodeSelector": fields.node_selector,
+        "tolerations": [toleration.to_json() for toleration in fields.tolerations or ()],
+        "priorityClassName": fields.priority_class_name,
+    }
+    return {name: value for name, value in placement.items() if value}
+
+
+def _environment(job: MaintenanceJob, fields: JobFields, catalog: TableCatalog) -> list[dict[str, Any]]:
+    """What people declare first: of two variables of one name the later one holds, and that is ours."""
+    variables: list[dict[str, Any]] = [variable.to_json() for variable in fields.env or ()]
+    variables.append({"name": "TABLEWRIGHT_JOB", "value": job.model_dump_json()})
     secret = catalog.spec.storage.credentials_secret_ref
     if secret is not None:
         for key, optional in ((ACCESS_KEY, False), (SECRET_KEY, False), (SESSION_TOKEN, True)):
-            reference = {"name": secret.name, "key": key, "optional": optional}
-            variables.append({"name": key, "valueFrom": {"secretKeyRef": reference}})
+            variables.append(_from_secret(key, secret, key, optional=optional))
+    rest = catalog.spec.rest
+    if rest is not None and rest.credentials_secret_ref is not None:
+        # By these names PyIceberg finds the properties of a catalog; it reads _ as -.
+        prefix = f"PYICEBERG_CATALOG__{catalog.metadata.name.upper().replace('-', '_')}__"
+        for key, name in REST_CREDENTIALS.items():
+            variables.append(_from_secret(prefix + name.upper(), rest.credentials_secret_ref, key, optional=True))
     return variables
+
+
+def _from_secret(name: str, secret: SecretReference, key: str, *, optional: bool) -> dict[str, Any]:
+    reference = {"name": secret.name, "key": key, "optional": optional}
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
 def label_value(name: str) -> str:

@@ -76,6 +76,7 @@ class SqlStore(ApiModel):
             1024,
             "a database's address without a password: write one such as postgresql+psycopg2://user@host/database",
             shortest=1,
+            is_secret=True,
         ),
     ]
 

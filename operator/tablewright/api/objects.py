@@ -4,11 +4,14 @@ The models are stricter than plain dictionaries and no laxer than the CRDs: an u
 misspelt retention must not silently mean none.
 """
 
+import difflib
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from tableformat.errors import PermanentError
 
@@ -72,7 +75,7 @@ def parse(kind: type[Resource], obj: KubernetesObject) -> Resource:
         return kind.model_validate(body)
     except ValidationError as error:
         name = (obj.get("metadata") or {}).get("name", "(no name)")
-        problems = "; ".join(f"{_path(problem['loc'])}: {problem['msg']}" for problem in error.errors())
+        problems = "; ".join(_sentence(kind, problem) for problem in error.errors(include_url=False))
         raise InvalidObjectError(f"{kind.kind_name} {name}: {problems}") from None
 
 
@@ -85,6 +88,41 @@ def owner_reference(owner: KubernetesResource) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def _sentence(kind: type[BaseModel], problem: ErrorDetails) -> str:
+    """The field, what is wrong with it, and what to do."""
+    location = problem["loc"]
+    where = _path(location)
+    match problem["type"]:
+        case "extra_forbidden":
+            near = difflib.get_close_matches(str(location[-1]), _field_names(kind, location[:-1]), n=1)
+            hint = f"did you mean {near[0]}?" if near else "remove it, or correct its name"
+            return f"{where}: there is no such field: {hint}"
+        case "missing":
+            return f"{where}: is required: add it"
+        case "value_error":
+            found = problem["msg"].removeprefix("Value error, ")
+        case _:
+            found = problem["msg"].replace("Input should", "should").replace("String should", "should")
+    return f"{where}: {found}" if where else found
+
+
+def _field_names(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The fields that there are at this place."""
+    for part in location:
+        fields = {field.alias or name: field for name, field in kind.model_fields.items()}
+        if part in fields:
+            kind = next(iter(_models(fields[str(part)].annotation)), kind)
+    return [field.alias or name for name, field in kind.model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models inside an annotation: of `tuple[Column, ...] | None`, `Column`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def _path(location: tuple[int | str, ...]) -> str:

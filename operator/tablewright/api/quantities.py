@@ -30,3 +30,11 @@ Processors = Annotated[
     str, Written(r"^([1-9][0-9]{0,3}|[1-9][0-9]{0,5}m)$", 8, "a number of processors: write one such as 2 or 500m")
 ]
 Memory = Annotated[str, Written(r"^[1-9][0-9]{0,5}(Mi|Gi)$", 8, "an amount of memory: write one such as 2Gi")]
+
+
+def millicores(text: Processors) -> int:
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+def memory_bytes(text: Memory) -> int:
+    return int(text[:-2]) * _UNITS[text[-2:]]

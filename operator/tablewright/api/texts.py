@@ -23,6 +23,7 @@ class Written:
     longest: int
     remedy: str
     shortest: int = 0
+    is_secret: bool = False  # then it is not repeated in the answer
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
@@ -33,7 +34,7 @@ class Written:
 
     def _checked(self, text: str) -> str:
         if not self.shortest <= len(text) <= self.longest or not re.fullmatch(self.pattern, text):
-            raise ValueError(f"{shortened(text, 80)!r} is not {self.remedy}")
+            raise ValueError(f"{'this' if self.is_secret else repr(shortened(text, 80))} is not {self.remedy}")
         return text
 
 

@@ -1,12 +1,13 @@
-"""The CRDs and the models say the same, in both directions: no field that one knows and the other does not."""
+"""The CRDs and the models say the same, in both directions, and the CRDs keep the conventions of Kubernetes.
 
-import typing
-from enum import Enum
-from pathlib import Path
+A model's own JSON schema, which is what it enforces, is compared with the CRD's: fields, types, what is required,
+choices, patterns and bounds.
+"""
+
+import re
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import BaseModel
 
 from tablewright.api.catalog import TableCatalog
@@ -14,102 +15,188 @@ from tablewright.api.objects import GROUP, VERSION, KubernetesResource
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tests.definitions import KINDS, Schema, definition, schema, version
 
-KINDS: list[type[KubernetesResource]] = [ManagedTable, MaintenanceRun, TableCatalog, TablePolicy]
-FOLDER = Path(__file__).parents[3] / "crds"
-
-
-def definition(kind: type[KubernetesResource]) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((FOLDER / f"{kind.plural}.{GROUP}.yaml").read_text())
-    return loaded
+COMPARED = frozenset({"type", "enum", "pattern", "required", "format", "minimum", "maximum", "maxProperties"})
+COMPARED |= {"minLength", "maxLength", "minItems", "maxItems"}
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind_name)
 
 
-def schema(kind: type[KubernetesResource]) -> dict[str, Any]:
-    [version] = definition(kind)["spec"]["versions"]
-    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+def facts(node: Schema, definitions: Schema, path: str = "") -> dict[str, Any]:
+    """What both sides can say, as one flat form: of every field its type, its bounds and whether it is required."""
+    if "$ref" in node:
+        return facts(definitions[node["$ref"].rsplit("/", 1)[1]], definitions, path)
+    if "anyOf" in node:
+        [given] = [choice for choice in node["anyOf"] if choice.get("type") != "null"]
+        return facts(given, definitions, path)
+    found = {f"{path} {key}": value for key, value in node.items() if key in COMPARED}
+    if node.get("format") != "date-time":
+        found.pop(f"{path} format", None)  # int64 says nothing of what is allowed
+    for key in ("enum", "required"):
+        if key in node:
+            found[f"{path} {key}"] = sorted(node[key], key=str)
+    for name, child in node.get("properties", {}).items():
+        found |= facts(child, definitions, f"{path}.{name}")
+    of_keys = node.get("patternProperties", {}).values()  # in a CRD a rule says what keys look like
+    for inner in (node.get("items"), node.get("additionalProperties"), *of_keys):
+        if isinstance(inner, dict):
+            found |= facts(inner, definitions, f"{path}[]")
     return found
 
 
-def parts(annotation: Any) -> list[Any]:
-    """The annotation and everything inside it: of `tuple[Column, ...] | None`, among others `Column`."""
-    return [annotation, *(part for inner in typing.get_args(annotation) for part in parts(inner))]
+def facts_of_model(model: type[BaseModel]) -> dict[str, Any]:
+    whole = model.model_json_schema(by_alias=True)
+    return facts(whole, whole.get("$defs", {}))
 
 
-def model_in(annotation: Any) -> type[BaseModel] | None:
-    models = [part for part in parts(annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
-    return models[0] if models else None
+def without_required(found: dict[str, Any]) -> dict[str, Any]:
+    """Nobody but the operator writes a status, and the models see to it that it writes all of it."""
+    return {fact: value for fact, value in found.items() if not fact.endswith(" required")}
 
 
-def choices_in(annotation: Any) -> set[Any] | None:
-    for part in parts(annotation):
-        if typing.get_origin(part) is typing.Literal:
-            return set(typing.get_args(part))
-        if isinstance(part, type) and issubclass(part, Enum):
-            return {member.value for member in part}
-    return None
+def model_of(kind: type[KubernetesResource], part: str) -> type[BaseModel]:
+    annotation = kind.model_fields[part].annotation
+    assert isinstance(annotation, type)
+    assert issubclass(annotation, BaseModel)
+    return annotation
 
 
-def disagreements(path: str, node: dict[str, Any], model: type[BaseModel]) -> list[str]:
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    known = node.get("properties", {})
-    found = [f"{path}.{name}: only in the CRD" for name in known.keys() - fields.keys()]
-    found += [f"{path}.{name}: only in the model" for name in fields.keys() - known.keys()]
-    for name in known.keys() & fields.keys():
-        field, child, where = fields[name], known[name], f"{path}.{name}"
-        inner = child.get("items", child)
-        nested, choices = model_in(field.annotation), choices_in(field.annotation)
-        if nested is not None:
-            found += disagreements(where, inner, nested)
-        elif "properties" in inner:
-            found.append(f"{where}: an object in the CRD only")
-        if choices is not None and set(inner.get("enum", ())) != choices:
-            found.append(f"{where}: the CRD allows {inner.get('enum')}, the model {sorted(map(str, choices))}")
-        people_write_it = path.startswith("spec")
-        if people_write_it and field.is_required() and name not in node.get("required", ()):
-            found.append(f"{where}: required by the model only")
+@every_kind
+def test_the_spec_is_the_same_in_the_crd_and_in_the_model(kind: type[KubernetesResource]) -> None:
+    assert facts(schema(kind)["properties"]["spec"], {}) == facts_of_model(model_of(kind, "spec"))
+
+
+@every_kind
+def test_the_status_is_the_same_in_the_crd_and_in_the_model(kind: type[KubernetesResource]) -> None:
+    declared = schema(kind)["properties"].get("status")
+    assert (declared is None) == ("status" not in kind.model_fields)
+    if declared is not None:
+        in_crd, in_model = facts(declared, {}), facts_of_model(model_of(kind, "status"))
+        assert without_required(in_crd) == without_required(in_model)
+
+
+def defaults(node: Schema, definitions: Schema, path: str = "") -> dict[str, Any]:
+    if "$ref" in node:
+        node = {**definitions[node["$ref"].rsplit("/", 1)[1]], **{k: v for k, v in node.items() if k != "$ref"}}
+    for choice in node.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return defaults(choice, definitions, path)
+    found = {path: node["default"]} if "default" in node and node.get("type") != "object" else {}
+    for name, child in node.get("properties", {}).items():
+        found |= defaults(child, definitions, f"{path}.{name}")
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind_name)
-def test_the_crd_and_the_model_have_the_same_fields(kind: type[KubernetesResource]) -> None:
-    top = schema(kind)["properties"]
-    found = disagreements("spec", top["spec"], model_in(kind.model_fields["spec"].annotation) or BaseModel)
-    if "status" in kind.model_fields:
-        found += disagreements("status", top["status"], model_in(kind.model_fields["status"].annotation) or BaseModel)
-    assert found == []
+@every_kind
+def test_a_default_in_the_crd_is_the_models_too(kind: type[KubernetesResource]) -> None:
+    whole = model_of(kind, "spec").model_json_schema(by_alias=True)
+    of_the_model = defaults(whole, whole.get("$defs", {}))
+    for field, value in defaults(schema(kind)["properties"]["spec"], {}).items():
+        assert of_the_model[field] == value, field
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind_name)
+@every_kind
 def test_the_crd_is_named_as_the_model_says(kind: type[KubernetesResource]) -> None:
     names = definition(kind)["spec"]["names"]
     assert (names["kind"], names["plural"]) == (kind.kind_name, kind.plural)
     assert definition(kind)["spec"]["group"] == GROUP
-    assert definition(kind)["spec"]["versions"][0]["name"] == VERSION
+    assert version(kind)["name"] == VERSION
     assert "tablewright" in names["categories"]
+    assert names["shortNames"]
 
 
-def unbounded(path: str, node: dict[str, Any]) -> list[str]:
-    found = []
-    kind = node.get("type")
-    if kind == "string" and not node.keys() & {"maxLength", "enum", "format", "pattern"}:
-        found.append(f"{path}: a string without a bound")
-    if kind == "array" and "maxItems" not in node:
-        found.append(f"{path}: a list without a bound")
-    if kind == "object" and "additionalProperties" in node and "maxProperties" not in node:
-        found.append(f"{path}: a map without a bound")
-    if kind == "array":
-        inner = node["items"]
-        found += [f"{path}[].{name}: a default in a list item" for name, p in _properties(inner) if "default" in p]
-        found += unbounded(f"{path}[]", inner)
-    for name, child in _properties(node):
-        found += unbounded(f"{path}.{name}", child)
+@every_kind
+def test_a_status_has_its_own_endpoint_and_begins_as_not_observed(kind: type[KubernetesResource]) -> None:
+    status = schema(kind)["properties"].get("status")
+    assert (status is not None) == ("subresources" in version(kind))
+    if status is not None:
+        assert status["properties"]["observedGeneration"]["default"] == -1
+
+
+def nodes(path: str, node: Schema) -> list[tuple[str, Schema]]:
+    """The node and all below it, each with its path."""
+    found = [(path, node)]
+    for name, child in node.get("properties", {}).items():
+        found += nodes(f"{path}.{name}", child)
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            found += nodes(f"{path}[]", node[key])
     return found
 
 
-def _properties(node: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return list(node.get("properties", {}).items())
+@every_kind
+def test_kubectl_explain_has_a_sentence_for_every_field(kind: type[KubernetesResource]) -> None:
+    assert [
+        path for path, node in nodes("", schema(kind)) if not node.get("description", "").endswith((".", '".'))
+    ] == []
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind_name)
-def test_everything_is_bounded_and_no_list_item_has_a_default(kind: type[KubernetesResource]) -> None:
-    assert unbounded("", schema(kind)) == []
+@every_kind
+def test_every_string_list_and_map_is_bounded(kind: type[KubernetesResource]) -> None:
+    def is_bounded(node: Schema) -> bool:
+        match node["type"]:
+            case "string":
+                return bool(node.keys() & {"maxLength", "enum", "format"})
+            case "array":
+                return "maxItems" in node
+            case "object":
+                return "additionalProperties" not in node or "maxProperties" in node
+        return True
+
+    assert [path for path, node in nodes("", schema(kind)) if not is_bounded(node)] == []
+
+
+@every_kind
+def test_no_list_item_has_a_default(kind: type[KubernetesResource]) -> None:
+    """Such a default makes every tool that compares what was applied with what is there see a difference."""
+    items = [(path, node) for path, node in nodes("", schema(kind)) if "[]" in path]
+    assert [path for path, node in items if "default" in node] == []
+
+
+@every_kind
+def test_every_list_says_how_it_is_merged_and_keys_of_list_maps_are_required(kind: type[KubernetesResource]) -> None:
+    for path, node in nodes("", schema(kind)):
+        if node["type"] == "array":
+            assert node["x-kubernetes-list-type"] in ("atomic", "set", "map"), path
+            keys = node.get("x-kubernetes-list-map-keys", [])
+            assert set(keys) <= set(node["items"].get("required", ())), path
+
+
+@every_kind
+def test_printer_columns_show_fields_that_there_are(kind: type[KubernetesResource]) -> None:
+    known = {path for path, _ in nodes("", schema(kind))}
+    for column in version(kind)["additionalPrinterColumns"]:
+        path = re.sub(r"\[\?\(.*?\)\]", "[]", column["jsonPath"])
+        assert path in known or path == ".metadata.creationTimestamp", column
+
+
+def test_what_several_kinds_can_say_they_say_in_the_same_words() -> None:
+    """The definitions are files of their own, and nothing but this holds their common parts together."""
+    of_policy = schema(TablePolicy)["properties"]["spec"]["properties"]
+    of_table = schema(ManagedTable)["properties"]["spec"]["properties"]
+    of_catalog = schema(TableCatalog)["properties"]["spec"]["properties"]
+    common = of_catalog["maintenance"]["properties"]
+    assert common.keys() == of_policy.keys() - {"selector", "priority", "jobs", "suspend"}
+    for section, node in common.items():
+        assert of_policy[section] == node, section
+        if "properties" in node:
+            inherited = {name: of_table[section]["properties"][name] for name in node["properties"]}
+            assert inherited == node["properties"], section
+        else:
+            assert of_table[section] == node, section
+    for other in (of_policy, of_catalog):
+        assert other["jobs"]["properties"] == of_table["jobs"]["properties"]
+
+
+def test_what_only_a_table_can_say_is_what_names_its_columns_or_its_history() -> None:
+    of_policy = schema(TablePolicy)["properties"]["spec"]["properties"]
+    of_table = schema(ManagedTable)["properties"]["spec"]["properties"]
+    layout = of_table["layout"]["properties"].keys() - of_policy["layout"]["properties"].keys()
+    retention = of_table["retention"]["properties"].keys() - of_policy["retention"]["properties"].keys()
+    assert (layout, retention) == ({"order", "writeMode"}, {"holds"})
+
+
+def test_a_run_knows_the_operations_that_a_tables_status_knows() -> None:
+    in_status = schema(ManagedTable)["properties"]["status"]["properties"]["operations"]["items"]
+    in_spec = schema(MaintenanceRun)["properties"]["spec"]["properties"]["operation"]
+    assert in_status["properties"]["operation"]["enum"] == in_spec["enum"]

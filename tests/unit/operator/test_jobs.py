@@ -1,0 +1,187 @@
+"""The Job of a run, as a value: what the operation asks of the driver, and what the levels say of how jobs run."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job, maintenance_job
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.objects import InvalidObjectError, parse
+from tablewright.api.run import MaintenanceRun
+from tablewright.decide.policy import effective_policy
+from tests.unit.operator.values import managed_table
+
+SETTINGS = JobSettings(image="jobs:1")
+
+
+def catalog(name: str = "lake", **spec: Any) -> TableCatalog:
+    whole = {"configMap": {}, "warehouse": "s3://bucket/warehouse"} if not spec.get("rest") else {}
+    return parse(TableCatalog, {"metadata": {"name": name, "namespace": "sales"}, "spec": {**whole, **spec}})
+
+
+def run(operation: str = "Compact", **spec: Any) -> MaintenanceRun:
+    metadata = {"name": "by-hand", "namespace": "sales", "uid": "run-uid"}
+    whole = {"tableRef": {"name": "events"}, "operation": operation, **spec}
+    return parse(MaintenanceRun, {"metadata": metadata, "spec": whole})
+
+
+def work(made: MaintenanceRun, **spec: Any) -> dict[str, Any]:
+    table, lake = managed_table(**spec), catalog()
+    job = maintenance_job(made, table, effective_policy(table, [], lake), lake)
+    assert job.run_id == "run-uid"
+    return job.work.model_dump(exclude_none=True)
+
+
+def built(lake: TableCatalog | None = None, **spec: Any) -> dict[str, Any]:
+    table, lake = managed_table(**spec), lake or catalog()
+    return build_job(run(), table, effective_policy(table, [], lake), lake, SETTINGS)
+
+
+def pod(job: dict[str, Any]) -> dict[str, Any]:
+    return dict(job["spec"]["template"]["spec"])
+
+
+def variables(job: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    [container] = pod(job)["containers"]
+    return {variable["name"]: variable for variable in container["env"]}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["Compact", "ExpireSnapshots", "RemoveOrphanFiles", "RewriteManifests", "Inspect"],
+)
+def test_each_operation_has_its_work(operation: str) -> None:
+    assert work(run(operation))["operation"] == operation
+
+
+def test_rows_go_by_the_column_and_the_age_that_the_levels_give() -> None:
+    found = work(run("DeleteExpiredRows"), retention={"rows": {"column": "ts", "maxAge": "400d"}})
+    assert found["options"] == {"column": "ts", "max_age_ms": 400 * 86_400_000}
+
+
+def test_a_run_to_delete_rows_that_nothing_limits_says_which_field_is_missing() -> None:
+    with pytest.raises(RunNotPossibleError, match=r"retention\.rows"):
+        work(run("DeleteExpiredRows"), retention={"rows": {"column": "ts"}})
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ({"snapshotId": 7}, {"snapshot_id": 7}),
+        ({"asOf": "2026-01-01T00:00:00Z"}, {"as_of_ms": int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)}),
+        ({"tag": "audit"}, {"tag": "audit"}),
+        ({"beforeRun": "uid"}, {"before_run": "uid"}),
+    ],
+)
+def test_a_rollback_goes_where_its_run_says(target: dict[str, Any], options: dict[str, Any]) -> None:
+    found = work(run("Rollback", rollback=target))["options"]
+    assert found == {**options, "allow_losing_commits": False}
+    allowed = work(run("Rollback", rollback={**target, "allowLosingCommits": True}))["options"]
+    assert allowed["allow_losing_commits"]
+
+
+@pytest.mark.parametrize("target", [{}, {"snapshotId": 7, "tag": "audit"}])
+def test_a_rollback_to_no_place_or_to_two_is_refused(target: dict[str, Any]) -> None:
+    with pytest.raises(InvalidObjectError, match="exactly one place"):
+        run("Rollback", rollback=target)
+
+
+def test_a_dry_run_is_one_for_the_driver_too() -> None:
+    table, lake = managed_table(), catalog()
+    job = maintenance_job(run(dryRun=True), table, effective_policy(table, [], lake), lake)
+    assert job.dry_run
+
+
+def test_without_a_word_from_any_level_the_job_is_the_operators_own() -> None:
+    job = built()
+    assert "suspend" not in job["spec"]
+    assert "activeDeadlineSeconds" not in job["spec"]
+    [container] = pod(job)["containers"]
+    assert container["image"] == "jobs:1"
+    assert container["resources"] == {
+        "requests": {"cpu": "500m", "memory": "2Gi"},
+        "limits": {"memory": "4Gi"},
+    }
+    assert not {"nodeSelector", "tolerations", "priorityClassName"} & pod(job).keys()
+    assert pod(job)["serviceAccountName"] == "tablewright-jobs"
+
+
+def test_what_the_levels_say_of_jobs_is_in_the_job_field_by_field() -> None:
+    toleration = {"key": "batch", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    lake = catalog(jobs={"image": "catalog:2", "serviceAccountName": "lake-jobs", "deadline": "2h"})
+    job = built(
+        lake,
+        jobs={
+            "image": "table:3",
+            "priorityClassName": "batch",
+            "nodeSelector": {"disk": "fast"},
+            "tolerations": [toleration],
+            "labels": {"team": "sales"},
+            "annotations": {"example.com/owner": "anyone at all"},
+            "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+            "resources": {"requests": {"cpu": "2"}, "limits": {"memory": "8Gi"}},
+        },
+    )
+    [container] = pod(job)["containers"]
+    assert container["image"] == "table:3"
+    assert pod(job)["serviceAccountName"] == "lake-jobs"
+    assert job["spec"]["activeDeadlineSeconds"] == 7200
+    assert pod(job)["priorityClassName"] == "batch"
+    assert pod(job)["nodeSelector"] == {"disk": "fast"}
+    assert pod(job)["tolerations"] == [toleration]
+    for metadata in (job["metadata"], job["spec"]["template"]["metadata"]):
+        assert metadata["labels"]["team"] == "sales"
+        assert metadata["annotations"] == {"example.com/owner": "anyone at all"}
+    assert variables(job)["HTTPS_PROXY"]["value"] == "http://proxy:3128"
+    assert container["resources"] == {"requests": {"cpu": "2", "memory": "2Gi"}, "limits": {"memory": "8Gi"}}
+
+
+def test_a_request_above_another_levels_limit_raises_the_limit() -> None:
+    """Kubernetes takes no Job whose limit is below its request."""
+    [container] = pod(built(jobs={"resources": {"requests": {"memory": "6144Mi"}, "limits": {"cpu": "100m"}}}))[
+        "containers"
+    ]
+    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "6144Mi"}
+
+
+def test_a_queue_gets_the_job_suspended_and_labelled() -> None:
+    job = built(jobs={"queueName": "lakehouse"})
+    assert job["spec"]["suspend"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "lakehouse"
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        {"labels": {"tablewright.dev/run": "mine"}},
+        {"annotations": {"app.kubernetes.io/name": "mine"}},
+        {"env": [{"name": "TABLEWRIGHT_JOB", "value": "{}"}]},
+        {"tolerations": [{"value": "x"}]},
+        {"nodeSelector": {"no key": "x"}},
+    ],
+)
+def test_what_the_operator_or_kubernetes_would_not_take_is_refused(jobs: dict[str, Any]) -> None:
+    with pytest.raises(InvalidObjectError, match=r"spec\.jobs"):
+        managed_table(jobs=jobs)
+
+
+def test_credentials_come_from_secrets_and_never_from_the_job_itself() -> None:
+    lake = catalog(
+        "my-lake",
+        rest={"uri": "https://catalog:8181", "credentialsSecretRef": {"name": "rest-keys"}},
+        storage={"credentialsSecretRef": {"name": "s3-keys"}},
+    )
+    found = variables(built(lake))
+    assert {name: v["valueFrom"]["secretKeyRef"]["name"] for name, v in found.items() if "valueFrom" in v} == {
+        "AWS_ACCESS_KEY_ID": "s3-keys",
+        "AWS_SECRET_ACCESS_KEY": "s3-keys",
+        "AWS_SESSION_TOKEN": "s3-keys",
+        "PYICEBERG_CATALOG__MY_LAKE__CREDENTIAL": "rest-keys",
+        "PYICEBERG_CATALOG__MY_LAKE__TOKEN": "rest-keys",
+    }
+    assert json.loads(found["TABLEWRIGHT_JOB"]["value"])["catalog"]["properties"] == {
+        "type": "rest",
+        "uri": "https://catalog:8181",
+    }
