@@ -1,6 +1,7 @@
 """What a driver does for each operation, and how it sums it up in one line.
 
-A dry run asks the planner that the run itself would ask, and ends there.
+A dry run asks the planner that the run itself would ask, and ends there. Spark rewrites data files, for compaction and
+for row retention; the other operations spend their time waiting for storage.
 """
 
 from dataclasses import dataclass, field
@@ -86,7 +87,6 @@ class _Run:
     plan: PlanSummary | None = field(default=None, init=False)
 
     def carry_out(self) -> JobReport:
-        """Only compaction has work for Spark: the others spend their time waiting for storage."""
         match self.job.work:
             case CompactWork(options=options):
                 return self._compact(options)
@@ -136,9 +136,16 @@ class _Run:
         return _completed(done if result.snapshot_id else "no manifests to rewrite", manifests=result)
 
     def _remove_old_rows(self, options: RowRetentionOptions) -> JobReport:
-        result = remove_old_rows(
-            self.catalog, self.job.identifier, options, run_id=self.job.run_id, now=self.now, planned=self._planned
-        )
+        with SparkExecutor(cores=self.cores) as executor:
+            result = remove_old_rows(
+                self.catalog,
+                self.job.identifier,
+                options,
+                run_id=self.job.run_id,
+                now=self.now,
+                executor=executor,
+                planned=self._planned,
+            )
         done = f"removed {result.rows_removed} rows"
         return _completed(done if result.snapshot_id else "no rows are too old", rows=result)
 

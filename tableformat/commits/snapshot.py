@@ -116,7 +116,7 @@ class _SnapshotWriter:
             by_spec[added.spec_id].append(added)
         manifests = []
         for spec_id, added_files in by_spec.items():
-            files = [_data_file(file) for file in added_files]
+            files = [data_file_of(file) for file in added_files]
             for file in files:
                 self._count(collector.add_file, file)
             write = functools.partial(self._write_added, spec_id, files, base.starting_sequence_number)
@@ -202,7 +202,8 @@ def _together(touched: Sequence[TouchedManifest]) -> list[list[TouchedManifest]]
     return [members for group in groups.values() for members in group]
 
 
-def _data_file(added: AddedFile) -> DataFile:
+def data_file_of(added: AddedFile) -> DataFile:
+    """As its manifest entry has it."""
     file = added.file
     data_file = DataFile.from_args(
         3,

@@ -73,6 +73,11 @@ def first_row_id(file: DataFile) -> int | None:
     return value
 
 
+def forget_first_row_id(file: DataFile) -> None:
+    """For a file that is added anew, to which its snapshot will give row ids."""
+    file[_FIRST_ROW_ID] = None
+
+
 def content_range(file: DataFile) -> tuple[int, int] | None:
     """Where a deletion vector is in its Puffin file: offset and length."""
     offset, size = file[_CONTENT_OFFSET], file[_CONTENT_SIZE]

@@ -84,8 +84,14 @@ def _(plan: ManifestPlan) -> PlanSummary:
 
 @summarize.register
 def _(plan: RowRetentionPlan) -> PlanSummary:
+    edges = [f"{len(plan.edges)} more files have rows on both sides of the limit"] if plan.edges else []
     lines = (f"{file.path} with {file.records} rows" for file in plan.files)
-    return PlanSummary(files=len(plan.files), bytes=plan.bytes, rows=plan.records, lines=_shown(lines))
+    return PlanSummary(
+        files=len(plan.files),
+        bytes=plan.bytes,
+        rows=plan.records,
+        lines=_shown([*edges, *plan.left_alone, *islice(lines, MOST_LINES)]),
+    )
 
 
 @summarize.register

@@ -10,6 +10,7 @@ from pyiceberg.catalog import Catalog
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
+from tableformat.maintenance.retention import RowRetentionOptions, remove_old_rows
 from tests.integration.maintenance.tables import later
 from tests.servers.spark import LocalSpark
 
@@ -34,6 +35,9 @@ class Lake:
 
     def snapshots(self) -> list[int]:
         return [int(str(row[0])) for row in self.sql(f"SELECT snapshot_id FROM {self.table}.snapshots")]
+
+    def row_ids(self) -> dict[object, object]:
+        return {row[0]: row[1] for row in self.sql(f"SELECT id, _row_id FROM {self.table}")}
 
     def rows(self, version: object) -> list[tuple[object, ...]]:
         version = f"'{version}'" if isinstance(version, str) else version
@@ -93,3 +97,34 @@ def test_java_reads_every_retained_snapshot_and_finds_nothing_left_to_clean(
     for path in folder.rglob("*"):
         os.utime(path, (ten_days_ago, ten_days_ago))
     assert lake.sql(f"CALL {lake.name}.system.remove_orphan_files(table => 'db.t', dry_run => true)") == []
+
+
+@pytest.mark.parametrize(("version", "mode"), [(2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")])
+def test_java_reads_and_goes_on_with_what_row_retention_left(lake: Lake, version: int, mode: str) -> None:
+    """Position deletes, deletion vectors and rewritten files of ours, on top of Java's own deletes."""
+    table = lake.table
+    lake.sql(
+        f"CREATE TABLE {table} (id bigint, v string, at timestamp) USING iceberg PARTITIONED BY (bucket(2, id)) "
+        f"TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='{mode}')"
+    )
+    lake.sql(
+        f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ id, concat('v', id), "
+        "current_timestamp() - make_dt_interval(cast(id as int)) FROM range(60)"
+    )
+    lake.sql(f"DELETE FROM {table} WHERE id IN (3, 40)")
+    row_ids = lake.row_ids() if version == 3 else {}
+    loaded = lake.catalog.load_table(("db", "t"))
+    options = RowRetentionOptions(column="at", max_age_ms=30 * 24 * 3600 * 1000)
+
+    result = remove_old_rows(lake.catalog, ("db", "t"), options, run_id="run", now=later(loaded, minutes=1))
+
+    lake.refresh()
+    young = [number for number in range(30) if number != 3]
+    assert result.rows_removed == 29
+    assert [row[0] for row in lake.sql(f"SELECT id FROM {table} ORDER BY id")] == young
+    if version == 3:
+        assert lake.row_ids() == {number: row_ids[number] for number in young}
+    lake.sql(f"DELETE FROM {table} WHERE id = 7")
+    assert [row[0] for row in lake.sql(f"SELECT id FROM {table} ORDER BY id")] == [n for n in young if n != 7]
+    lake.sql(f"CALL {lake.name}.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))")
+    assert [row[0] for row in lake.sql(f"SELECT id FROM {table} ORDER BY id")] == [n for n in young if n != 7]

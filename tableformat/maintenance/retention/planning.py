@@ -1,13 +1,13 @@
-"""Which data files hold nothing but rows that are too old, by metadata alone.
+"""Which rows are too old: whole data files by metadata alone, and files on the edge, which have to be read.
 
-A file goes if its partition or its column statistics prove that every row is older than the limit; a row without a time
-has no age and keeps its file. A file on the edge, with rows on both sides of the limit, stays until its last row is
-too old. No data file is read or written.
+A file goes as a whole if its partition or its column statistics prove that every row is older than the limit; a row
+without a time has no age and keeps its file. A file on the edge may have rows on both sides of the limit. No data file
+is read for a plan.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import cast
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
@@ -16,15 +16,31 @@ from pyiceberg.expressions.visitors import (
     _InclusiveMetricsEvaluator,
     _StrictMetricsEvaluator,
     expression_evaluator,
+    inclusive_projection,
+    manifest_evaluator,
     strict_projection,
 )
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
-from tableformat.inspection import read_entries, read_manifests, schema_of_spec
+from tableformat.engine.deletes import column_path
+from tableformat.errors import PermanentError
+from tableformat.inspection import (
+    DeleteIndex,
+    LiveFile,
+    global_specs,
+    live_file,
+    read_entries,
+    read_manifests,
+    schema_of_spec,
+)
+from tableformat.maintenance.compaction.eligibility import require_rewritable_file
 from tableformat.maintenance.errors import UnsupportedTable
+
+ReadEntries = Callable[[FileIO, ManifestFile], Sequence[ManifestEntry]]
 
 
 class RowRetentionOptions(BaseModel):
@@ -39,21 +55,53 @@ class OldFile:
     path: str
     records: int
     size_bytes: int
+    manifest_path: str
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """A file that may have rows on both sides of the limit, and the deletes that apply to it."""
+
+    file: LiveFile
+    manifest_path: str
+    deletes: tuple[LiveFile, ...]
+
+    @property
+    def position_deletes(self) -> frozenset[tuple[str, tuple[int, int] | None]]:
+        """What tells one state of the file's rows from another: equality deletes go by sequence numbers instead."""
+        return frozenset((each.path, each.content_range) for each in self.deletes if not each.equality_ids)
+
+
+@dataclass(frozen=True)
+class AgeLimit:
+    """From which value of a column on a row is young enough."""
+
+    column: str
+    field_id: int
+    value: date | datetime
+    """As the column's own type has it; a timestamp without a zone is taken as UTC, as Iceberg's partitions take it."""
+
+    @property
+    def expression(self) -> BooleanExpression:
+        # What mypy makes of this constructor depends on the order in which it read the modules.
+        less_than = cast("Callable[[str, str], BooleanExpression]", LessThan)
+        return less_than(self.column, self.value.isoformat())
 
 
 @dataclass(frozen=True)
 class RowRetentionPlan:
     table: str
     snapshot_id: int | None
-    column: str
-    older_than: datetime
+    limit: AgeLimit
     files: tuple[OldFile, ...] = ()
-    edge_files: int = 0
-    """Files that may have some rows that are too old, and have others that are not."""
+    edges: tuple[EdgeFile, ...] = ()
+    """Files that may have some rows that are too old, and may have others that are not."""
+    left_alone: tuple[str, ...] = ()
+    """Why files on the edge cannot be read or written exactly, and stay as they are."""
 
     @property
     def is_empty(self) -> bool:
-        return not self.files
+        return not self.files and not self.edges
 
     @property
     def bytes(self) -> int:
@@ -66,60 +114,113 @@ class RowRetentionPlan:
     def __str__(self) -> str:
         return (
             f"retention of {self.table}: {len(self.files)} files of {self.bytes} bytes and {self.records} rows whose "
-            f"{self.column} is before {self.older_than.isoformat()}; {self.edge_files} files on the edge stay"
+            f"{self.limit.column} is before {self.limit.value.isoformat()} go; {len(self.edges)} files on the edge are "
+            f"to be read, {len(self.left_alone)} cannot be"
         )
 
 
-def plan_row_retention(table: Table, options: RowRetentionOptions, *, now: datetime) -> RowRetentionPlan:
+def plan_row_retention(
+    table: Table, options: RowRetentionOptions, *, now: datetime, read: ReadEntries = read_entries
+) -> RowRetentionPlan:
     """Raises `UnsupportedTable` if the column is not there or has no time."""
     name, snapshot = ".".join(table.name()), table.current_snapshot()
-    older_than = now - timedelta(milliseconds=options.max_age_ms)
-    expression = _too_old(name, table.schema(), options.column, older_than)
+    limit = _limit(name, table.schema(), options.column, now - timedelta(milliseconds=options.max_age_ms))
     if snapshot is None:
-        return RowRetentionPlan(name, None, options.column, older_than)
-    certainly = _StrictMetricsEvaluator(table.schema(), expression).eval
-    possibly = _InclusiveMetricsEvaluator(table.schema(), expression).eval
+        return RowRetentionPlan(name, None, limit)
+    certainly = _StrictMetricsEvaluator(table.schema(), limit.expression).eval
+    possibly = _InclusiveMetricsEvaluator(table.schema(), limit.expression).eval
+    manifests = read_manifests(table.io, snapshot)
     files: list[OldFile] = []
-    edge = 0
-    for manifest in read_manifests(table.io, snapshot):
+    edges: list[tuple[LiveFile, str]] = []
+    for manifest in manifests:
         if manifest.content != ManifestContent.DATA:
             continue
-        by_partition = _by_partition(table, manifest, expression)
-        for entry in read_entries(table.io, manifest):
+        partitions = _Partitions(table, manifest, limit.expression)
+        if not partitions.manifest_may_match(manifest):
+            continue
+        for entry in read(table.io, manifest):
             file = entry.data_file
-            if by_partition(file) or certainly(file):
-                files.append(OldFile(file.file_path, file.record_count, file.file_size_in_bytes))
-            elif possibly(file):
-                edge += 1
-    return RowRetentionPlan(name, snapshot.snapshot_id, options.column, older_than, tuple(files), edge)
+            if partitions.proves(file) or certainly(file):
+                files.append(
+                    OldFile(file.file_path, file.record_count, file.file_size_in_bytes, manifest.manifest_path)
+                )
+            elif partitions.may_match(file) and possibly(file):
+                edges.append((live_file(entry), manifest.manifest_path))
+    found, left_alone = _with_deletes(table, manifests, edges, read)
+    return RowRetentionPlan(name, snapshot.snapshot_id, limit, tuple(files), found, left_alone)
 
 
-def _too_old(name: str, schema: Schema, column: str, older_than: datetime) -> BooleanExpression:
+def _with_deletes(
+    table: Table, manifests: Sequence[ManifestFile], edges: Sequence[tuple[LiveFile, str]], read: ReadEntries
+) -> tuple[tuple[EdgeFile, ...], tuple[str, ...]]:
+    if not edges:
+        return (), ()
+    deletes = [
+        live_file(entry)
+        for manifest in manifests
+        if manifest.content == ManifestContent.DELETES
+        for entry in read(table.io, manifest)
+    ]
+    index = DeleteIndex(deletes, global_specs=global_specs(table.metadata))
+    found: list[EdgeFile] = []
+    left_alone: list[str] = []
+    for file, manifest_path in edges:
+        edge = EdgeFile(file, manifest_path, tuple(index.of(file)))
+        try:
+            _require_exact(table, edge)
+        except PermanentError as error:
+            left_alone.append(str(error))
+        else:
+            found.append(edge)
+    return tuple(found), tuple(left_alone)
+
+
+def _require_exact(table: Table, edge: EdgeFile) -> None:
+    for file in (edge.file, *edge.deletes):
+        require_rewritable_file(table, file)
+    if schema_of_spec(table.metadata, edge.file.spec_id) is None:
+        raise UnsupportedTable(
+            ".".join(table.name()),
+            f"partition spec {edge.file.spec_id} of {edge.file.path} cannot be understood",
+            "Delete its old rows with another engine.",
+        )
+
+
+def _limit(name: str, schema: Schema, column: str, older_than: datetime) -> AgeLimit:
     try:
-        kind = schema.find_field(column).field_type
+        field = schema.find_field(column)
+        column_path(schema, field.field_id)
     except ValueError as error:
         raise UnsupportedTable(name, f"it has no column {column!r}", "Name a column of the table.") from error
-    if isinstance(kind, DateType):
-        limit = older_than.astimezone(UTC).date().isoformat()
-    elif isinstance(kind, TimestamptzType):
-        limit = older_than.isoformat()
-    elif isinstance(kind, TimestampType):  # without a zone: taken as UTC, as Iceberg's partitions take it
-        limit = older_than.astimezone(UTC).replace(tzinfo=None).isoformat()
-    else:
-        raise UnsupportedTable(
-            name, f"its column {column!r} is of type {kind}, by which no row has an age", "Name a date or a timestamp."
-        )
-    # What mypy makes of this constructor depends on the order in which it read the modules.
-    less_than = cast("Callable[[str, str], BooleanExpression]", LessThan)
-    return less_than(column, limit)
+    utc = older_than.astimezone(UTC)
+    if isinstance(field.field_type, DateType):
+        return AgeLimit(column, field.field_id, utc.date())
+    if isinstance(field.field_type, TimestamptzType):
+        return AgeLimit(column, field.field_id, utc)
+    if isinstance(field.field_type, TimestampType):
+        return AgeLimit(column, field.field_id, utc.replace(tzinfo=None))
+    raise UnsupportedTable(
+        name,
+        f"its column {column!r} is of type {field.field_type}, by which no row has an age",
+        "Name a date or a timestamp.",
+    )
 
 
-def _by_partition(table: Table, manifest: ManifestFile, expression: BooleanExpression) -> Callable[[DataFile], bool]:
-    """Whether a file's partition alone proves it."""
-    spec = table.metadata.specs()[manifest.partition_spec_id]
-    schema = schema_of_spec(table.metadata, spec.spec_id)
-    if schema is None or not spec.fields:
-        return lambda _: False
-    projected = strict_projection(table.schema(), spec)(expression)
-    evaluate = expression_evaluator(Schema(*spec.partition_type(schema).fields), projected, case_sensitive=True)
-    return lambda file: evaluate(file.partition)
+class _Partitions:
+    """What the partitions of one manifest's spec say about the ages of rows."""
+
+    def __init__(self, table: Table, manifest: ManifestFile, expression: BooleanExpression) -> None:
+        spec = table.metadata.specs()[manifest.partition_spec_id]
+        schema = schema_of_spec(table.metadata, spec.spec_id)
+        self.proves: Callable[[DataFile], bool] = lambda _: False
+        self.may_match: Callable[[DataFile], bool] = lambda _: True
+        self.manifest_may_match: Callable[[ManifestFile], bool] = lambda _: True
+        if schema is None or not spec.fields:
+            return
+        partition = Schema(*spec.partition_type(schema).fields)
+        strict = expression_evaluator(partition, strict_projection(table.schema(), spec)(expression), True)
+        projected = inclusive_projection(table.schema(), spec)(expression)
+        inclusive = expression_evaluator(partition, projected, True)
+        self.proves = lambda file: strict(file.partition)
+        self.may_match = lambda file: inclusive(file.partition)
+        self.manifest_may_match = manifest_evaluator(spec, schema, projected)

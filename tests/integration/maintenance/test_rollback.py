@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 
 from tableformat.commits import RUN_ID, CommitConflict
+from tableformat.declaration.format_v3 import WriteFormatV3Update
+from tableformat.inspection import LiveFile, snapshot_files
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.rollback import (
     CherryPickRefused,
@@ -205,10 +208,111 @@ def test_what_is_no_append_is_refused_unless_main_stood_still(table: Table) -> N
     set_ref(table, "main", before)
     append(table)
 
-    with pytest.raises(CherryPickRefused, match="no append"):
+    with pytest.raises(CherryPickRefused, match="neither appends nor replaces partitions"):
         cherry_pick(table.catalog, IDENTIFIER, deletion)
     with pytest.raises(CherryPickRefused, match="no snapshot"):
         cherry_pick(table.catalog, IDENTIFIER, 4711)
+
+
+def test_a_staged_append_of_an_older_partition_spec_is_published(table: Table) -> None:
+    append(table)
+    staged = stage(table)
+    expected = read(table, staged)
+    with table.update_spec() as update:
+        update.add_identity("part")
+    extra = append(table)[0]
+
+    cherry_pick(table.catalog, IDENTIFIER, staged)
+
+    table.refresh()
+    assert read(table, head(table).snapshot_id) == sorted({*expected, *read(table, extra)})
+    specs = {file.spec_id for file in snapshot_files(table.io, head(table)).data}
+    assert specs == {0, 1}
+
+
+def test_a_staged_append_of_format_version_3_gets_row_ids_of_its_own(table: Table) -> None:
+    append(table)
+    staged = stage(table)
+    append(table)
+    expected = sorted({*read(table, staged), *read(table, head(table).snapshot_id)})
+    table.catalog.commit_table(table, (), (WriteFormatV3Update(),))
+
+    cherry_pick(table.catalog, IDENTIFIER, staged)
+
+    table.refresh()
+    assert table.metadata.format_version == 3
+    assert read(table, head(table).snapshot_id) == expected
+    ids = [range(file.first_row_id or 0, (file.first_row_id or 0) + file.records) for file in files_of(table)]
+    assert all(file.first_row_id is not None for file in files_of(table))
+    assert len({number for each in ids for number in each}) == 9
+
+
+def files_of(table: Table) -> tuple[LiveFile, ...]:
+    return snapshot_files(table.io, head(table)).data
+
+
+def stage_replacement(table: Table, part: int) -> int:
+    """A staged overwrite of one partition, as engines make and mark it."""
+    before = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    old = [task.file for task in table.scan(f"part == {part}").plan_files()]
+    with (
+        table.transaction() as transaction,
+        transaction.update_snapshot({"replace-partitions": "true"}, branch=None).overwrite() as overwrite,
+    ):
+        for new in _dataframe_to_data_files(table.metadata, rows(part=part), table.io):
+            overwrite.append_data_file(new)
+        for file in old:
+            overwrite.delete_data_file(file)
+    return next(each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id not in before)
+
+
+@pytest.fixture
+def by_part(catalog: LocalCatalog) -> Table:
+    table = create(catalog)
+    with table.update_spec() as update:
+        update.add_identity("part")
+    for part in (1, 2):
+        table.append(rows(part=part))
+    return table
+
+
+def test_a_staged_overwrite_of_partitions_is_published_if_nobody_wrote_to_them(by_part: Table) -> None:
+    table = by_part
+    staged = stage_replacement(table, 1)
+    table.append(rows(part=2))
+    expected = sorted(
+        [
+            *table.scan("part == 1", snapshot_id=staged).to_arrow()["id"].to_pylist(),
+            *table.scan("part == 2").to_arrow()["id"].to_pylist(),
+        ]
+    )
+
+    result = cherry_pick(table.catalog, IDENTIFIER, staged)
+
+    assert not result.fast_forward
+    assert read(table.refresh(), head(table).snapshot_id) == expected
+    assert len(expected) == 9
+
+
+def test_a_staged_overwrite_of_partitions_that_changed_since_is_refused(by_part: Table) -> None:
+    table = by_part
+    staged = stage_replacement(table, 1)
+    table.append(rows(part=1))
+    location = table.metadata_location
+
+    with pytest.raises(CherryPickRefused, match="were written to by snapshot"):
+        cherry_pick(table.catalog, IDENTIFIER, staged)
+
+    assert table.refresh().metadata_location == location
+
+
+def test_a_staged_overwrite_of_files_that_are_gone_is_refused(by_part: Table) -> None:
+    table = by_part
+    staged = stage_replacement(table, 1)
+    table.delete("part == 1")
+
+    with pytest.raises(CherryPickRefused, match="are gone"):
+        cherry_pick(table.catalog, IDENTIFIER, staged)
 
 
 def test_a_snapshot_that_expires_while_it_is_picked_is_not_published(catalog: LocalCatalog, tmp_path: Path) -> None:
