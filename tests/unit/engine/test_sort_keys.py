@@ -27,7 +27,7 @@ from pyiceberg.types import (
 from tableformat.engine import sort_keys
 from tableformat.engine.errors import NoRoomToSort
 from tableformat.engine.ordering import in_order
-from tableformat.engine.parallel import Workers, in_turn
+from tableformat.engine.parallel import Workers, granted_cores, in_turn
 from tableformat.engine.projection import arrow_schema
 from tableformat.engine.sort_keys import ColumnKeys, CurveKeys
 from tableformat.engine.task import RowOrder, SortColumn
@@ -109,7 +109,8 @@ def test_texts_that_share_their_beginning_lie_apart_on_the_curve() -> None:
 def test_a_sort_that_finds_no_room_on_disk_says_where_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema(NestedField(1, "a", IntegerType(), required=False))
     rows = table_of(schema, [(number,) for number in range(100)])
-    monkeypatch.setattr(pa, "OSFile", lambda _path, _mode: pa.PythonFile(open("/dev/full", "wb", buffering=0), "w"))
+    real = pa.OSFile
+    monkeypatch.setattr(pa, "OSFile", lambda _path, mode: real("/dev/full", mode))
     order = RowOrder((SortColumn(1, False, True),))
     with Workers(1) as workers, pytest.raises(NoRoomToSort, match=r"No space left .* task_memory_bytes"):
         list(in_order(rows.to_batches(), order, schema, memory_bytes=1, workers=workers))
@@ -137,3 +138,11 @@ def test_work_that_fails_fails_the_reader_and_leaves_nothing_to_do() -> None:
 
     with Workers(2) as workers, pytest.raises(ValueError, match="piece 3"):
         list(in_turn(workers, range(10**6), work, weight=lambda _: 1, limit=4))
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("max 100000", 16), ("-1\n", 16), ("250000 100000", 2), ("150000\n", 2), ("10000 100000", 1)],
+)
+def test_a_containers_share_of_the_cores_is_what_its_control_group_grants(quota: str, cores: int) -> None:
+    assert granted_cores(quota) == cores
