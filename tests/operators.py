@@ -3,19 +3,24 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes import client
 
 from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.servers.process import die_with_parent
 
 API_VERSION = "tablewright.dev/v1alpha1"
+INSTALL = Path(__file__).parents[1] / "examples" / "install"
 
 
 class RefusedError(Exception):
@@ -26,16 +31,26 @@ class OperatorProcesses:
     """Starts operators for one namespace; at the end each must have stopped well, unless a test killed it."""
 
     def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
-        self._kubeconfig, self._namespace, self._log = kubeconfig, namespace, log
+        self._kubeconfig, self._namespace, self.log = kubeconfig, namespace, log
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none"]
-        command += ["--namespace", self._namespace, "--kubeconfig", str(self._kubeconfig)]
-        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig)}
-        with self._log.open("ab") as log:
+    def start_replica(self, name: str, *options: str, kubeconfig: Path | None = None) -> "Replica":
+        """One of several, with a log of its own."""
+        log = self.log.with_name(f"{name}.log")
+        return Replica(self._start(log, "--identity", name, *options, kubeconfig=kubeconfig), log)
+
+    def start(self, *options: str) -> "subprocess.Popen[bytes]":
+        """One that another can follow at once, since both are one replica; `options` may say otherwise."""
+        return self._start(self.log, "--identity", "the-replica", *options)
+
+    def _start(self, log: Path, *options: str, kubeconfig: Path | None = None) -> "subprocess.Popen[bytes]":
+        access = str(kubeconfig or self._kubeconfig)
+        command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none", "--host", "127.0.0.1"]
+        command += ["--port", "0", "--namespace", self._namespace, "--kubeconfig", access, *options]
+        environment = {**os.environ, "KUBECONFIG": access}
+        with log.open("ab") as output:
             process = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
+                command, env=environment, stdout=output, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
             )
         self._started.append(process)
         return process
@@ -44,7 +59,36 @@ class OperatorProcesses:
         for process in self._started:
             process.send_signal(signal.SIGTERM)
         for process in self._started:
-            assert process.wait(60) in (0, -signal.SIGKILL), self._log.read_text()[-3000:]
+            assert process.wait(60) in (0, -signal.SIGKILL), self.log.read_text()[-3000:]
+
+
+class Replica:
+    """An operator that runs beside others, and what it answers on its own port."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.process, self.log = process, log
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text; 0 while nothing answers."""
+        ports = re.findall(r"answering on port (\d+)", self.log.read_text())
+        if not ports:
+            return 0, ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{ports[-1]}{path}", timeout=2) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, sample: str) -> float | None:
+        """The value of a sample, such as `name{label="value"}`."""
+        lines = self.get("/metrics")[1].splitlines()
+        return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{sample} ")), None)
+
+    def leads(self) -> bool:
+        return self.metric("tablewright_leader") == 1
 
 
 @contextlib.contextmanager
@@ -61,6 +105,19 @@ def kubeconfig_of(access: KubernetesAccess, api: client.ApiClient, namespace: st
     request: dict[str, Any] = {"spec": {}}
     answer = client.CoreV1Api(api).create_namespaced_service_account_token(account, namespace, request)
     return access.kubeconfig_with_token(answer.status.token, folder / f"{account}.kubeconfig.json")
+
+
+def install_operator(access: KubernetesAccess, api: client.ApiClient, system: str, folder: Path) -> Path:
+    """The rights of examples/install/operator.yaml, in a namespace of the test's own; returns their kubeconfig."""
+    text = (INSTALL / "operator.yaml").read_text()
+    for document in yaml.safe_load_all(text.replace("tablewright-system", system)):
+        if document["kind"].startswith("ClusterRole"):
+            document["metadata"]["name"] = f"{document['metadata']['name']}-{system}"
+        if document["kind"] == "ClusterRoleBinding":
+            document["roleRef"]["name"] = f"{document['roleRef']['name']}-{system}"
+        if document["kind"] not in ("Namespace", "Deployment"):
+            kubectl(access, "apply", "-f", "-", stdin=json.dumps(document))
+    return kubeconfig_of(access, api, system, "tablewright", folder)
 
 
 class Namespace:
@@ -98,6 +155,12 @@ class Namespace:
     def run_status(self, name: str) -> dict[str, Any]:
         found = [run for run in self.runs() if run["metadata"]["name"] == name]
         return dict(found[0].get("status") or {}) if found else {}
+
+    def events(self) -> list[dict[str, Any]]:
+        """The operator's, oldest first."""
+        found = self._custom.list_namespaced_custom_object("events.k8s.io", "v1", self.name, "events")["items"]
+        ours = [event for event in found if event["reportingController"] == "tablewright.dev/operator"]
+        return sorted(ours, key=lambda event: str(event["eventTime"]))
 
     def runs(self) -> list[dict[str, Any]]:
         return list(self._custom.list_namespaced_custom_object(*self._group(), "maintenanceruns")["items"])

@@ -11,13 +11,13 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tableformat.catalogs import ConfigMapConfig, open_catalog
-from tests.operators import Namespace, RefusedError, kubeconfig_of, operators
-from tests.servers.kubernetes import KubernetesAccess, kubectl
+from tests.conftest import new_namespace
+from tests.operators import Namespace, RefusedError, install_operator, operators
+from tests.servers.kubernetes import KubernetesAccess
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("operator")
 
-INSTALL = Path(__file__).parents[2] / "examples" / "install"
 COLUMNS = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
 
 
@@ -38,11 +38,11 @@ def namespace(
     objects = Namespace(crds, kube_api, shared_namespace)
     objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": f"file://{warehouse}"})
     folder = tmp_path_factory.mktemp("operator")
-    kubectl(crds, "apply", "-f", str(INSTALL / "operator.yaml"))
-    account = kubeconfig_of(crds, kube_api, "tablewright-system", "tablewright", folder)
-    with operators(account, shared_namespace, folder / "operator.log") as processes:
-        processes.start()
-        yield objects
+    with new_namespace(kube_api) as system:
+        account = install_operator(crds, kube_api, system, folder)
+        with operators(account, shared_namespace, folder / "operator.log") as processes:
+            processes.start("--lease-namespace", system)
+            yield objects
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ real service-account tokens for everybody else.
 
 import json
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -44,6 +45,14 @@ class ControlPlane:
         for process in reversed(self._processes):
             process.stop()
         self._processes.clear()
+
+    def restart_api_server(self, *, away: float = 0.0) -> None:
+        """Kills it and starts it again on the same port, after being away for some seconds; etcd stays."""
+        old = next(process for process in self._processes if process.name == "kube-apiserver")
+        self._processes.remove(old)
+        old.kill()
+        time.sleep(away)
+        self._run("kube-apiserver", old.command).wait_until(lambda: _ready(self.access))
 
     def _start(self) -> KubernetesAccess:
         try:

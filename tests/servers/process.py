@@ -33,10 +33,11 @@ def free_port() -> int:
 class ServerProcess:
     def __init__(self, name: str, command: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
         self.name = name
+        self.command = list(command)
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                list(command),
+                self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

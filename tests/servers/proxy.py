@@ -1,7 +1,8 @@
 """A proxy between a client and a real HTTP server that lets a test break chosen requests in chosen ways.
 
 It stands on sockets of its own: the client sees real cuts, delays and answers, and the server sees exactly what was
-let through. A request that the proxy delays goes through in the end, even if the client has given up on it.
+let through. A request that the proxy delays goes through in the end, even if the client has given up on it. Watches
+(`watch=true`) are relayed as they come, and can be cut.
 """
 
 import contextlib
@@ -68,9 +69,11 @@ class FaultProxy:
     certificate: Path | None = None
     faults: list[Fault] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)  # what reached the proxy, for a test's own failure message
+    applied: Callable[[Request], None] = lambda _: None  # told of each write that the server took, before the client is
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self.streams: set[socket.socket] = set()
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
@@ -82,8 +85,18 @@ class FaultProxy:
         self._thread.start()
         return self
 
+    def cut_watches(self) -> int:
+        """Cuts every watch that is open now; returns how many."""
+        with self._lock:
+            streams = list(self.streams)
+        for stream in streams:
+            with contextlib.suppress(OSError):
+                stream.shutdown(socket.SHUT_RDWR)
+        return len(streams)
+
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
+        self.cut_watches()
         self._server.hang_up_idle_clients()
         self._server.server_close()  # waits for the requests under way, the delayed ones too
         self._thread.join()
@@ -176,7 +189,34 @@ class _Handler(BaseHTTPRequestHandler):
                 self._relay(request)
 
     def _relay(self, request: Request) -> None:
-        self._send(*self._forward(request))
+        if "watch=true" in request.path:
+            self._stream(request)
+        else:
+            self._send(*self._forward(request))
+
+    def _stream(self, request: Request) -> None:
+        connection = self.server.proxy.connect()
+        connection.connect()
+        upstream = connection.sock
+        upstream.settimeout(None)
+        self.server.proxy.streams.add(upstream)
+        self.close_connection = True
+        try:
+            connection.request(request.method, request.path, request.body, _forwarded(request))
+            answer = connection.getresponse()
+            self.send_response_only(answer.status)
+            self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            while piece := answer.read1(65536):
+                self.wfile.write(piece)
+                self.wfile.flush()
+        except (OSError, http.client.HTTPException):
+            pass  # cut from either side
+        finally:
+            self.server.proxy.streams.discard(upstream)
+            connection.close()
+            self._cut()
 
     def _forward(self, request: Request) -> tuple[int, dict[str, str], bytes]:
         connection = self.server.proxy.connect()
@@ -184,6 +224,8 @@ class _Handler(BaseHTTPRequestHandler):
             connection.request(request.method, request.path, request.body, _forwarded(request))
             answer = connection.getresponse()
             content = answer.read()
+            if request.method != "GET" and answer.status < 300:
+                self.server.proxy.applied(request)
             return answer.status, dict(answer.getheaders()), content
         finally:
             connection.close()

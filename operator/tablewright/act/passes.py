@@ -60,6 +60,10 @@ class World(Protocol):
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
 
+    def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
+        """Told of what bringing the table to its declaration came to, before the status says so."""
+        ...
+
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         """Called once a pass, and only with a status that differs from the table's own."""
         ...
@@ -115,9 +119,10 @@ def _converge(
         )
         if decision.apply is None:
             return decision
-        refusals = _apply(table, catalog, decision.apply).refusals
-        if refusals and isinstance(observed, TableAbsent):
-            return decide_table(table, policy, CreationRefused(refusals), world.runs_of(table), now)
+        applied = _apply(table, catalog, decision.apply)
+        world.declaration_applied(table, applied)
+        if applied.refusals and isinstance(observed, TableAbsent):
+            return decide_table(table, policy, CreationRefused(applied.refusals), world.runs_of(table), now)
     return decision
 
 

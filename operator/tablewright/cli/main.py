@@ -1,7 +1,6 @@
 """`tablewright`: the command line, thin: it reads arguments, calls the core, and prints."""
 
-import logging
-import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,12 @@ from tablewright.embedded.folder import InvalidFolderError, read_folder
 from tablewright.embedded.state import EmbeddedState
 
 FINE, NOT_AS_DECLARED, BAD_INPUT = 0, 1, 2
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
 
 app = typer.Typer(
     name="tablewright",
@@ -62,29 +67,65 @@ def apply(
 @app.command()
 def operator(
     job_image: Annotated[str, typer.Option(envvar="TABLEWRIGHT_JOB_IMAGE", help="The image that jobs run in.")],
-    namespace: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="Watch only these namespaces (default: all).")
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "--namespaces", "-n", help="Watch only these, given once each or as a,b (all)."),
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="A kubeconfig file (default: the pod's own access).")] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Tables worked on at the same time.")] = 4,
-    liveness: Annotated[
-        str | None, typer.Option(help="Where to answer probes, as http://0.0.0.0:8080/healthz.")
+    host: Annotated[str, typer.Option(help="Where /healthz, /readyz and /metrics are answered.")] = "0.0.0.0",  # noqa: S104
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port; 0 takes a free one, and logs it.")] = 8080,
+    leader_election: Annotated[
+        bool, typer.Option(help="Hold a Lease, so that one of several replicas acts; off for a single replica.")
+    ] = True,
+    lease_namespace: Annotated[
+        str | None, typer.Option(help="Where the Lease is (default: the pod's namespace, or the first one watched).")
     ] = None,
+    lease_name: Annotated[str, typer.Option(help="The Lease's name.")] = "tablewright",
+    lease_seconds: Annotated[
+        float, typer.Option(min=1, max=600, help="After how long without a renewal a standby takes over.")
+    ] = 15.0,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TABLEWRIGHT_IDENTITY",
+            help="This replica's name in the Lease, such as its pod's; no two that run at once may share one.",
+        ),
+    ] = None,
+    stop_seconds: Annotated[
+        float, typer.Option(min=0, max=3600, help="How long passes may take to end after SIGTERM.")
+    ] = 20.0,
+    table_metrics: Annotated[
+        int, typer.Option(min=0, help="Of how many tables /metrics tells the figures, each by itself; 0 of none.")
+    ] = 1000,
+    log_format: Annotated[LogFormat, typer.Option(help="Lines to read, or lines to search.")] = LogFormat.TEXT,
 ) -> None:
     """Run the operator in a cluster, until it is told to stop."""
     from tablewright.act.jobs import JobSettings
+    from tablewright.runtime.leadership import Election, default_identity, default_lease_namespace
+    from tablewright.runtime.lease import LeaseSettings
+    from tablewright.runtime.logs import set_up_logs
     from tablewright.runtime.operator import OperatorSettings, run_operator
 
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr, force=True
+    set_up_logs(as_json=log_format is LogFormat.JSON)
+    watched = [name for given in namespaces or () for name in given.split(",") if name]
+    election = Election(
+        namespace=lease_namespace or default_lease_namespace(watched),
+        name=lease_name,
+        identity=identity or default_identity(),
+        lease=LeaseSettings.of_duration(lease_seconds),
     )
     run_operator(
         OperatorSettings(
             jobs=JobSettings(image=job_image),
-            namespaces=namespace or (),
+            namespaces=watched,
             kubeconfig=kubeconfig,
             concurrency=concurrency,
-            liveness_endpoint=liveness,
+            host=host,
+            port=port,
+            election=election if leader_election else None,
+            stop_seconds=stop_seconds,
+            most_tables_in_metrics=table_metrics,
         )
     )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import open_catalog
+from tableformat.declaration import Applied
 from tablewright.act.jobs import maintenance_job
 from tablewright.act.passes import CatalogNotUsableError, reconcile_table
 from tablewright.api.catalog import SqlStore, TableCatalog, TableCatalogSpec
@@ -132,6 +133,9 @@ class _FolderWorld:
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         self._state.create_run(table, start, self._now())
+
+    def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
+        """Nothing: whoever applies a folder reads the status that is printed at the end."""
 
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._state.save_status(table, status)

@@ -1,137 +1,184 @@
 """The rim: every call that the operator makes to the API server, and nothing else.
 
 Objects come and go as plain JSON; callers parse them into values. A create that finds the object there already is no
-error, because names are functions of their cause.
+error, because names are functions of their cause. Every write asks first whether we lead, and what the server answers
+is handed on: the next pass must not act on what was before.
 """
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from tablewright.api.objects import GROUP, VERSION, KubernetesObject
+from tableformat.errors import TransientError
+from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject
 
 FIELD_MANAGER = "tablewright"
-_APPLY = "application/apply-patch+yaml"
+PAGE = 500
+_OURS = f"apis/{GROUP}/{VERSION}"
+_TIMEOUT = (10.0, 60.0)  # to connect, and to answer: a request that hangs must not take a worker with it
+_MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+
+
+class ApiServerUnavailableError(TransientError):
+    """The API server cannot be reached, or did not answer in time."""
 
 
 class Cluster:
-    def __init__(self, kubeconfig: str | None = None) -> None:
-        self._api = _connect(kubeconfig)
-        self._custom = client.CustomObjectsApi(self._api)
-        self._core = client.CoreV1Api(self._api)
-        self._batch = client.BatchV1Api(self._api)
+    """`fence` raises where nothing may be written (any more); `wrote` is told of our own objects as they now are."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        *,
+        fence: Callable[[], None],
+        wrote: Callable[[str, KubernetesObject], object],
+    ) -> None:
+        self._api = api
+        self._fence = fence
+        self._wrote = wrote
+
+    # -- reads
+
+    def read_job(self, namespace: str, name: str) -> KubernetesObject | None:
+        return self._unless(404, "GET", f"apis/batch/v1/namespaces/{namespace}/jobs/{name}")
+
+    def pods_of_job(self, namespace: str, job: str) -> list[KubernetesObject]:
+        query = {"labelSelector": f"batch.kubernetes.io/job-name={job}"}
+        listed = self._request("GET", f"api/v1/namespaces/{namespace}/pods", query=query)
+        return list(listed.get("items") or [])
+
+    def read_secret(self, namespace: str, name: str) -> dict[str, str] | None:
+        secret = self._unless(404, "GET", f"api/v1/namespaces/{namespace}/secrets/{name}")
+        if secret is None:
+            return None
+        return {key: base64.b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
+
+    def list_all(self, group: str, plural: str, namespace: str | None, selector: str) -> Iterator[KubernetesObject]:
+        """Every object of a kind, page by page; `group` is as in a path: `api/v1`, `apis/batch/v1`."""
+        where = f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
+        query = {"limit": str(PAGE), **({"labelSelector": selector} if selector else {})}
+        while True:
+            page = self._request("GET", where, query=query)
+            yield from page.get("items") or []
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+            query = {**query, "continue": token}
+
+    # -- writes
 
     def create_run(self, run: KubernetesObject) -> None:
-        _ignore(
-            409,
-            lambda: self._custom.create_namespaced_custom_object(
-                GROUP, VERSION, run["metadata"]["namespace"], "maintenanceruns", run, field_manager=FIELD_MANAGER
-            ),
-        )
+        runs = f"{_OURS}/namespaces/{run['metadata']['namespace']}/maintenanceruns"
+        created = self._unless(409, "POST", runs, body=run)
+        if created is None:  # it is there already, though perhaps not in what we have seen
+            created = self._unless(404, "GET", f"{runs}/{run['metadata']['name']}")
+        if created is not None:
+            self._wrote("MaintenanceRun", created)
 
     def delete_run(self, namespace: str, name: str) -> None:
         """With what it owns: its Job, and the Job's pods."""
-        _ignore(
-            404,
-            lambda: self._custom.delete_namespaced_custom_object(
-                GROUP, VERSION, namespace, "maintenanceruns", name, propagation_policy="Background"
-            ),
-        )
+        path = f"{_OURS}/namespaces/{namespace}/maintenanceruns/{name}"
+        self._unless(404, "DELETE", path, query={"propagationPolicy": "Background"})
 
     def set_finalizers(
         self, plural: str, namespace: str, name: str, finalizers: Sequence[str], *, resource_version: str
     ) -> None:
         """On the version that was seen: somebody else's finalizer must not be lost to ours."""
-        metadata = {"finalizers": list(finalizers), "resourceVersion": resource_version}
-        _ignore(
-            404,
-            lambda: self._custom.patch_namespaced_custom_object(
-                GROUP,
-                VERSION,
-                namespace,
-                plural,
-                name,
-                {"metadata": metadata},
-                field_manager=FIELD_MANAGER,
-                _content_type="application/merge-patch+json",
-            ),
-        )
+        body = {"metadata": {"finalizers": list(finalizers), "resourceVersion": resource_version}}
+        path = f"{_OURS}/namespaces/{namespace}/{plural}/{name}"
+        written = self._unless(404, "PATCH", path, body=body, content_type=_MERGE)
+        if written is not None:
+            self._wrote(written["kind"], written)
 
     def create_job(self, job: KubernetesObject) -> None:
-        _ignore(
-            409,
-            lambda: self._batch.create_namespaced_job(
-                job["metadata"]["namespace"], job, field_manager=FIELD_MANAGER, _preload_content=False
-            ),
-        )
-
-    def read_job(self, namespace: str, name: str) -> KubernetesObject | None:
-        return _json(lambda: self._batch.read_namespaced_job(name, namespace, _preload_content=False))
-
-    def pods_of_job(self, namespace: str, job: str) -> list[KubernetesObject]:
-        selector = f"batch.kubernetes.io/job-name={job}"
-        listed = _json(
-            lambda: self._core.list_namespaced_pod(namespace, label_selector=selector, _preload_content=False)
-        )
-        return list((listed or {}).get("items") or [])
-
-    def read_secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        secret = _json(lambda: self._core.read_namespaced_secret(name, namespace, _preload_content=False))
-        if secret is None:
-            return None
-        return {key: base64.b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
+        self._unless(409, "POST", f"apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs", body=job)
 
     def apply_status(self, plural: str, kind: str, namespace: str, name: str, status: dict[str, Any]) -> None:
         """Server-side apply of what the operator owns of a status. A deleted object is no error."""
-        body = {
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "kind": kind,
-            "metadata": {"name": name, "namespace": namespace},
-            "status": status,
-        }
-        _ignore(
-            404,
-            lambda: self._custom.patch_namespaced_custom_object_status(
-                GROUP,
-                VERSION,
-                namespace,
-                plural,
-                name,
-                body,
-                field_manager=FIELD_MANAGER,
-                force=True,
-                _content_type=_APPLY,
-            ),
-        )
+        metadata = {"name": name, "namespace": namespace}
+        body = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}
+        path = f"{_OURS}/namespaces/{namespace}/{plural}/{name}/status"
+        written = self._unless(404, "PATCH", path, query={"force": "true"}, body=body, content_type=_APPLY)
+        if written is not None:
+            self._wrote(kind, written)
 
+    def create_event(self, event: KubernetesObject) -> None:
+        """An event's name is a function of what happened: one that is there already has been told."""
+        path = f"apis/events.k8s.io/v1/namespaces/{event['metadata']['namespace']}/events"
+        self._unless(409, "POST", path, body=event)
 
-def _connect(kubeconfig: str | None) -> client.ApiClient:
-    if kubeconfig is not None:
-        return config.new_client_from_config(kubeconfig)
-    configuration = client.Configuration()
-    try:
-        config.load_incluster_config(configuration)
-    except config.ConfigException:
-        return config.new_client_from_config()
-    return client.ApiClient(configuration)
+    # -- requests
 
-
-def _json(call: Any) -> KubernetesObject | None:
-    try:
-        return dict(json.loads(call().data))
-    except ApiException as error:
-        if error.status == 404:
+    def _unless(self, status: int, method: str, path: str, **options: Any) -> KubernetesObject | None:
+        """The answer; None if the request failed with this status, which is no error then."""
+        try:
+            return self._request(method, path, **options)
+        except ApiException as error:
+            if error.status != status:
+                raise
             return None
-        raise
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: KubernetesObject | None = None,
+        content_type: str = "application/json",
+    ) -> KubernetesObject:
+        query = dict(query or {})
+        headers = {"Accept": "application/json"}
+        if method != "GET":
+            self._fence()
+            headers["Content-Type"] = content_type
+        if body is not None:
+            query["fieldManager"] = FIELD_MANAGER
+        parts = self._api.param_serialize(
+            method, f"/{path}", None, list(query.items()), headers, body, auth_settings=["BearerToken"]
+        )
+        try:
+            answer = self._api.call_api(*parts, _request_timeout=_TIMEOUT)
+            content = answer.read()
+        except urllib3.exceptions.HTTPError as error:
+            raise ApiServerUnavailableError(f"the API server did not answer ({method} {path}): {error}") from error
+        if not 200 <= answer.status < 300:
+            raise _refusal(answer.status, content, method, path)
+        return dict(json.loads(content))
 
 
-def _ignore(status: int, call: Any) -> None:
+def connect(kubeconfig: str | None, *, counted: Callable[[str], None] = lambda _: None) -> client.ApiClient:
+    """`counted` is told the method of every request. Nothing is repeated by itself: the queue tries again."""
+    configuration = client.Configuration()
+    if kubeconfig is not None:
+        config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+    else:
+        try:
+            config.load_incluster_config(configuration)
+        except config.ConfigException:
+            config.load_kube_config(client_configuration=configuration)
+    configuration.retries = False
+    return _CountingClient(configuration, counted)
+
+
+class _CountingClient(client.ApiClient):  # type: ignore[misc]  # the client library has no types
+    def __init__(self, configuration: client.Configuration, counted: Callable[[str], None]) -> None:
+        super().__init__(configuration)
+        self._counted = counted
+
+    def call_api(self, method: str, *arguments: Any, **options: Any) -> Any:
+        self._counted(method)
+        return super().call_api(method, *arguments, **options)
+
+
+def _refusal(status: int, content: bytes, method: str, path: str) -> ApiException:
     try:
-        call()
-    except ApiException as error:
-        if error.status != status:
-            raise
+        message = json.loads(content).get("message", "")
+    except ValueError:
+        message = content[:200].decode(errors="replace")
+    return ApiException(status=status, reason=f"{method} {path}: {message}")

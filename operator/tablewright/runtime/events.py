@@ -15,6 +15,9 @@ class EventRouter:
 
     def notice(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         """Remembers what was seen, and says what is to be looked at because of it."""
+        known = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+        if known is not None and not deleted and _version(known) == _version(obj):
+            return []  # the echo of a write of our own, whose answer told of it already
         if deleted:
             self._store.remove(kind, obj)
         elif kind != "ConfigMap":  # a pointer is read from the server when it is needed, never from memory
@@ -25,6 +28,14 @@ class EventRouter:
             else:
                 self._claims.put(obj)
         return self._keys(kind, obj, deleted=deleted)
+
+    def wrote(self, kind: str, obj: KubernetesObject) -> list[Key]:
+        """As `notice`, of an object that the server answered a write of ours with: a table's status is no news."""
+        known = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+        if kind == ManagedTable.kind_name and known is not None and _without_status(known) == _without_status(obj):
+            self._store.put(kind, obj)
+            return []
+        return self.notice(kind, obj, deleted=False)
 
     def _keys(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
@@ -45,8 +56,16 @@ class EventRouter:
 
     def _waiting_runs(self, namespace: str, table: str | None = None) -> set[str]:
         """Runs, of the table if one is given, that have no Job yet: they may wait for what just changed."""
-        return {
-            run["metadata"]["name"]
-            for run in self._store.list(MaintenanceRun.kind_name, namespace)
-            if table in (None, run["spec"]["tableRef"]["name"]) and not (run.get("status") or {}).get("jobName")
-        }
+        kind = MaintenanceRun.kind_name
+        runs = self._store.list(kind, namespace) if table is None else self._store.runs_of(namespace, table)
+        return {run["metadata"]["name"] for run in runs if not (run.get("status") or {}).get("jobName")}
+
+
+def _version(obj: KubernetesObject) -> tuple[str, str]:
+    return obj["metadata"].get("uid", ""), obj["metadata"].get("resourceVersion", "")
+
+
+def _without_status(table: KubernetesObject) -> KubernetesObject:
+    written_by_the_server = ("resourceVersion", "managedFields")
+    metadata = {name: value for name, value in table["metadata"].items() if name not in written_by_the_server}
+    return {"metadata": metadata, "spec": table.get("spec")}

@@ -1,33 +1,43 @@
-"""The operator's process: kopf watches, and every event only puts a key on the queue.
+"""The operator's process: puts the parts together, and takes them through start, leadership and stop.
 
-kopf's handlers, annotations, finalizers and timers are not used: they are edge-triggered, and decisions belong to
-`decide`.
+    lease thread ──begins or ceases to lead──▶ event loop ──keys──▶ queue ──▶ passes, in worker threads
+    watch thread ──events──▶ store, router ──keys──▶ ▲
+    listing      ──what watches cannot tell──────────┘
+
+A standby watches and remembers, and its queue is closed. A new leader lists everything anew before its first pass.
 """
 
 import asyncio
 import contextlib
+import logging
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-import kopf
-
-from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
-from tablewright.act.jobs import RUN_LABEL, JobSettings
-from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import GROUP, VERSION, KubernetesObject
-from tablewright.api.policy import TablePolicy
+from tablewright.act.jobs import JobSettings
+from tablewright.api.objects import KubernetesObject
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
-from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.cluster import Cluster, connect
+from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
+from tablewright.runtime.leadership import Election, LeaseHolder, Leases, SoleLeader
+from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import Key, Reconciler
+from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
+from tablewright.runtime.sync import AUDIT_SECONDS, Synchroniser
+from tablewright.runtime.watching import Watches
+
+SYNC_RETRY_SECONDS = 2.0
+STUCK_SECONDS = 900.0  # a pass that takes longer than this will not end
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -36,77 +46,189 @@ class OperatorSettings:
     namespaces: Sequence[str] = ()  # empty: the whole cluster
     kubeconfig: str | None = None
     concurrency: int = 4
-    liveness_endpoint: str | None = None
+    host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the pod
+    port: int = 8080
+    election: Election | None = None  # None: this is the only replica
+    stop_seconds: float = 20.0
+    most_tables_in_metrics: int = MOST_TABLES
 
 
 def run_operator(settings: OperatorSettings) -> None:
     """Runs until it is told to stop by a signal."""
-    if settings.kubeconfig is not None:
-        os.environ["KUBECONFIG"] = settings.kubeconfig  # where kopf looks
-    store, claims = ObjectStore(), Claims()
-    reconciler = Reconciler(
-        store,
-        claims,
-        Cluster(settings.kubeconfig),
-        settings.jobs,
-        lambda: datetime.now(UTC).replace(microsecond=0),
-        kubeconfig=settings.kubeconfig,
-    )
-    workers = _Workers(reconciler, settings.concurrency)
-    registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(_log_in)
-    kopf.on.startup(registry=registry)(workers.start)
-    kopf.on.cleanup(registry=registry)(workers.stop)
-    _watch_all(registry, EventRouter(store, claims), workers.queue)
-    kopf.run(
-        registry=registry,
-        standalone=True,
-        clusterwide=not settings.namespaces,
-        namespaces=list(settings.namespaces),
-        liveness_endpoint=settings.liveness_endpoint,
-    )
+    if not asyncio.run(_Operator(settings).run()):
+        logging.shutdown()
+        os._exit(0)  # a pass that hangs must not keep the process; it can write nothing any more
 
 
-class _Workers:
-    """The queue's workers, in kopf's event loop; passes block, so they run in threads."""
+class _Operator:
+    def __init__(self, settings: OperatorSettings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._store = ObjectStore()
+        claims = Claims()
+        self._router = EventRouter(self._store, claims)
+        self._leader: LeaseHolder | SoleLeader = self._elect(settings.election)
+        api = connect(settings.kubeconfig, counted=self._metrics.request)
+        cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote)
+        self._reconciler = Reconciler(
+            self._store,
+            claims,
+            cluster,
+            settings.jobs,
+            lambda: datetime.now(UTC).replace(microsecond=0),
+            recorder=Recorder(cluster, self._metrics, _identity(settings)),
+            kubeconfig=settings.kubeconfig,
+        )
+        self._sync = Synchroniser(cluster, self._store, settings.namespaces, self._notice)
+        self._watches = Watches(settings.namespaces, settings.kubeconfig, self._notice)
+        self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="pass")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun = False
 
-    def __init__(self, reconciler: Reconciler, concurrency: int) -> None:
-        self._reconciler = reconciler
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="pass")
-        self.queue: WorkQueue[Key] = WorkQueue(self._work, concurrency=concurrency)
-        self._running: asyncio.Task[None] | None = None
+    async def run(self) -> bool:
+        """False if some thread had to be left behind."""
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop.set)
+        self._queue: WorkQueue[Key] = WorkQueue(self._work, concurrency=self._settings.concurrency)
+        self._queue.close()
+        self._runner = asyncio.create_task(self._queue.run())
+        self._metrics.watch_queue(lambda: self._queue.depth, self._queue.longest_wait)
+        self._metrics.watch_tables(
+            self._store, lambda: self._leader.leads, most_tables=self._settings.most_tables_in_metrics
+        )
+        endpoints = Endpoints(self._metrics, unhealthy=self._unhealthy, unready=self._unready)
+        port = await endpoints.start(self._settings.host, self._settings.port)
+        logger.info("answering on port %s", port)
+        working = asyncio.create_task(self._begin())
+        await self._stop.wait()
+        logger.info("stopping")
+        working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+        return await self._end(endpoints)
 
-    async def start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
-        settings.posting.enabled = False  # our own events say what matters
-        self._running = asyncio.create_task(self.queue.run())
+    # -- start and stop
 
-    async def stop(self, **_: Any) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._running
-        self._pool.shutdown(wait=True)
+    def _elect(self, election: Election | None) -> LeaseHolder | SoleLeader:
+        if election is None:
+            return SoleLeader()
+        api = connect(self._settings.kubeconfig, counted=self._metrics.request)
+        leases = Leases(api, election.namespace, election.name, timeout=election.lease.retry)
+        return LeaseHolder(leases, election.identity, election.lease, self._leadership_changed)
+
+    async def _begin(self) -> None:
+        await self._synchronise()
+        self._watches.start()
+        if isinstance(self._leader, LeaseHolder):
+            self._leader.start()
+        else:
+            self._metrics.leader.set(1)
+            self._take_up_work()
+        self._begun = True
+        while True:
+            await asyncio.sleep(AUDIT_SECONDS)
+            await self._synchronise()
+
+    async def _synchronise(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._sync.synchronise)
+                return
+            except Exception as error:  # until the server answers, and whatever it was that it did not like
+                logger.warning("could not list what is to be watched, again in %.0f s: %s", SYNC_RETRY_SECONDS, error)
+                await asyncio.sleep(SYNC_RETRY_SECONDS)
+
+    async def _end(self, endpoints: Endpoints) -> bool:
+        """What is under way may finish, for a while; then nothing is written any more, and the lease goes."""
+        self._queue.close()
+        self._watches.stop()
+        drained = await self._queue.drain(self._settings.stop_seconds)
+        if not drained:
+            logger.warning("passes that did not end in time are abandoned")
+        await asyncio.to_thread(self._leader.stop)
+        self._runner.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._runner
+        await endpoints.stop()
+        ended = await asyncio.to_thread(self._watches.join, 5.0) if self._watches.is_alive() else True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        logger.info("stopped")
+        return drained and ended
+
+    # -- leadership
+
+    def _leadership_changed(self, leads: bool) -> None:
+        """Called in the lease's thread."""
+        self._metrics.leader.set(1 if leads else 0)
+        self._loop.call_soon_threadsafe(self._act_on_leadership, leads)
+
+    def _act_on_leadership(self, leads: bool) -> None:
+        self._queue.close()
+        if leads and not self._stop.is_set():
+            task = asyncio.create_task(self._take_over())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _take_over(self) -> None:
+        """What the leader before us did last may not have reached our watches yet."""
+        await self._synchronise()
+        if self._leader.leads and not self._stop.is_set():
+            self._take_up_work()
+
+    def _take_up_work(self) -> None:
+        self._queue.open()
+        for model in (MaintenanceRun, ManagedTable):
+            for obj in self._store.all(model.kind_name):
+                self._queue.add(Key(model.kind_name, obj["metadata"]["namespace"], obj["metadata"]["name"]))
+
+    # -- events and passes
+
+    def _notice(self, kind: str, obj: KubernetesObject, deleted: bool) -> None:
+        """Called in the threads of the watches and of the listing."""
+        self._enqueue_soon(self._router.notice(kind, obj, deleted=deleted))
+
+    def _wrote(self, kind: str, obj: KubernetesObject) -> None:
+        """Called in a pass: the server's answer is as good as the event that follows, and sooner."""
+        self._enqueue_soon(self._router.wrote(kind, obj))
+
+    def _enqueue_soon(self, keys: Sequence[Key]) -> None:
+        if keys:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we have stopped
+                self._loop.call_soon_threadsafe(self._enqueue, keys)
+
+    def _enqueue(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._queue.add(key)
 
     async def _work(self, key: Key) -> float | None:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._reconciler.reconcile, key)
+        return await self._loop.run_in_executor(self._pool, self._pass, key)
+
+    def _pass(self, key: Key) -> float | None:
+        self._leader.require()
+        return self._metrics.timed(key.kind, lambda: self._reconciler.reconcile(key))
+
+    # -- probes
+
+    def _unhealthy(self) -> list[str]:
+        problems = []
+        if self._runner.done():
+            problems.append("the queue's workers have ended")
+        if self._begun and not self._stop.is_set():
+            if not self._watches.is_alive():
+                problems.append("the watches have ended")
+            if not self._leader.is_alive():
+                problems.append("the lease's thread has ended")
+        stuck = self._queue.stuck(STUCK_SECONDS)
+        if len(stuck) >= self._settings.concurrency:
+            problems.append(f"every worker is stuck: {', '.join(map(str, stuck))}")
+        return problems
+
+    def _unready(self) -> list[str]:
+        problems = [] if self._sync.done else ["the objects have not been listed yet"]
+        return problems + (["stopping"] if self._stop.is_set() else [])
 
 
-def _log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
-    """By the client library: the pod's own access, or a kubeconfig with all its plug-ins."""
-    return kopf.login_via_client(**kwargs)
-
-
-def _watch_all(registry: kopf.OperatorRegistry, router: EventRouter, queue: WorkQueue[Key]) -> None:
-    def watch(kind: str) -> Callable[..., Any]:
-        async def on_event(event: Any, **_: Any) -> None:
-            obj: KubernetesObject = dict(event["object"])
-            for key in router.notice(kind, obj, deleted=event["type"] == "DELETED"):
-                queue.add(key)
-
-        return on_event
-
-    for model in (TablePolicy, TableCatalog, ManagedTable, MaintenanceRun):
-        kopf.on.event(GROUP, VERSION, model.plural, registry=registry)(watch(model.kind_name))
-    kopf.on.event("batch", "v1", "jobs", labels={RUN_LABEL: kopf.PRESENT}, registry=registry)(watch("Job"))
-    pointers = {LABEL_KIND: KIND_TABLE}
-    kopf.on.event("", "v1", "configmaps", labels=pointers, registry=registry)(watch("ConfigMap"))
+def _identity(settings: OperatorSettings) -> str:
+    return settings.election.identity if settings.election else "tablewright"

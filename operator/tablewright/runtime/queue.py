@@ -1,7 +1,8 @@
 """The work queue: each key at most once in line, never twice at the same time, backed off after failures.
 
 A key that is added while it is being worked on is worked on once more afterwards, so no event is lost; a hundred
-events for a waiting key are one piece of work. All methods belong to the event loop's thread.
+events for a waiting key are one piece of work. A closed queue forgets its line and takes nothing: a standby's is
+closed, and whoever opens it adds everything there is. All methods belong to the event loop's thread.
 """
 
 import asyncio
@@ -31,18 +32,25 @@ class WorkQueue(Generic[Key]):
         """`work` returns in how many seconds it wants the key again, or None."""
         self._work = work
         self._concurrency = concurrency
-        self._line: asyncio.Queue[Key] = asyncio.Queue()
+        self._line: dict[Key, float] = {}  # who waits, since when; the first came first
+        self._filled = asyncio.Event()
         self._entries: dict[Key, _Entry] = {}
+        self._running: dict[Key, float] = {}
+        self._is_open = True
 
     def add(self, key: Key) -> None:
+        if not self._is_open:
+            return
         entry = self._entries.setdefault(key, _Entry())
         if not entry.queued:
             entry.queued = True
             if not entry.running:
-                self._line.put_nowait(key)
+                self._stand_in_line(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Adds the key later; of two such wishes the earlier holds."""
+        if not self._is_open:
+            return
         entry = self._entries.setdefault(key, _Entry())
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
@@ -52,11 +60,51 @@ class WorkQueue(Generic[Key]):
             entry.timer.cancel()
         entry.timer = loop.call_at(due, self._timer_rang, key)
 
+    def open(self) -> None:
+        self._is_open = True
+
+    def close(self) -> None:
+        """Takes nothing more, and forgets what waits; what is being worked on goes on."""
+        self._is_open = False
+        self._line.clear()
+        self._filled.clear()
+        for key, entry in list(self._entries.items()):
+            entry.queued, entry.failures = False, 0
+            if entry.timer is not None:
+                entry.timer.cancel()
+                entry.timer = None
+            if not entry.running:
+                del self._entries[key]
+
+    async def drain(self, seconds: float) -> bool:
+        """Waits for what is being worked on; False if some of it was not done in time."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._running and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        return not self._running
+
+    @property
+    def depth(self) -> int:
+        return len(self._line)
+
+    def longest_wait(self) -> float:
+        """For how many seconds the first in line has been waiting."""
+        return asyncio.get_running_loop().time() - next(iter(self._line.values())) if self._line else 0.0
+
+    def stuck(self, seconds: float) -> list[Key]:
+        """What has been worked on for longer than this."""
+        since = asyncio.get_running_loop().time() - seconds
+        return [key for key, began in self._running.items() if began < since]
+
     async def run(self) -> None:
-        """Works until cancelled; what is being worked on is awaited before it returns."""
+        """Works until cancelled."""
         async with asyncio.TaskGroup() as workers:
             for _ in range(self._concurrency):
                 workers.create_task(self._worker())
+
+    def _stand_in_line(self, key: Key) -> None:
+        self._line[key] = asyncio.get_running_loop().time()
+        self._filled.set()
 
     def _timer_rang(self, key: Key) -> None:
         self._entries[key].timer = None
@@ -64,25 +112,32 @@ class WorkQueue(Generic[Key]):
 
     async def _worker(self) -> None:
         while True:
-            key = await self._line.get()
+            while not self._line:
+                self._filled.clear()
+                await self._filled.wait()
+            key = next(iter(self._line))
+            del self._line[key]
             await self._work_on(key)
 
     async def _work_on(self, key: Key) -> None:
         entry = self._entries[key]
         entry.queued, entry.running = False, True
+        self._running[key] = asyncio.get_running_loop().time()
         try:
             again = await self._work(key)
         except Exception as error:
             entry.failures += 1
             again = min(FIRST_RETRY_SECONDS * 2 ** (entry.failures - 1), LONGEST_RETRY_SECONDS)
-            logger.warning("%s failed, again in %.0f s: %s", key, again, error, exc_info=logger.isEnabledFor(10))
+            if self._is_open:
+                logger.warning("%s failed, again in %.0f s: %s", key, again, error, exc_info=logger.isEnabledFor(10))
         else:
             entry.failures = 0
         finally:
             entry.running = False
+            del self._running[key]
         if entry.queued:  # asked for while it was being worked on
-            self._line.put_nowait(key)
-        if again is not None:
+            self._stand_in_line(key)
+        if again is not None and self._is_open:
             self.add_after(key, again)
         elif not entry.queued and entry.timer is None:
             del self._entries[key]

@@ -3,18 +3,16 @@
 Runs in worker threads. It is the `World` of table passes; runs and their Jobs have a pass of their own.
 """
 
-import hashlib
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import open_catalog
+from tableformat.declaration import Applied
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job
-from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, reconcile_table
+from tablewright.act.passes import observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
 from tablewright.act.tables import drop_table
 from tablewright.api.catalog import TableCatalog
@@ -31,8 +29,10 @@ from tablewright.decide.runs import decide_run, waits_for
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.observe.jobs import is_finished, observe_job
 from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims, pointer_name
 from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class Reconciler:
         jobs: JobSettings,
         clock: Callable[[], datetime],
         *,
+        recorder: Recorder,
         kubeconfig: str | None = None,
     ) -> None:
         self._store = store
@@ -66,10 +67,9 @@ class Reconciler:
         self._cluster = cluster
         self._jobs = jobs
         self._clock = clock
-        self._kubeconfig = kubeconfig
+        self._recorder = recorder
         self._memory = HealthMemory()
-        self._catalogs: dict[tuple[str, str], tuple[str, Catalog]] = {}
-        self._catalogs_lock = threading.Lock()
+        self._catalogs = OpenCatalogs(store, cluster.read_secret, kubeconfig)
 
     def reconcile(self, key: Key) -> float | None:
         """One pass; returns in how many seconds the key wants the next one, if time alone can change the outcome."""
@@ -110,13 +110,11 @@ class Reconciler:
             return None
         observed = observe_for_deletion(table, self, self._memory)
         decision = decide_deletion(table, observed, self.runs_of(table), now)
-        if decision.note:
-            logger.info("table %s/%s: being deleted: %s", *table.key, decision.note)
         for name in decision.stop_runs:
             self._cluster.delete_run(table.metadata.namespace, name)
         if decision.drop is not None:
             drop_table(self.open_catalog(table), table.identifier, purge=decision.drop.purge)
-            logger.info("table %s/%s: %s", *table.key, "purged" if decision.drop.purge else "dropped")
+        self._recorder.table_deleted(table, decision)
         if decision.release:
             self._set_finalizer(metadata, wanted=False)
         return _seconds_until(decision.look_again_at, now)
@@ -138,30 +136,13 @@ class Reconciler:
         return None if watched else now + POLL_INTERVAL
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
-        namespace, name = table.metadata.namespace, table.spec.catalog_ref.name
-        obj = self._store.get(TableCatalog.kind_name, namespace, name)
-        if obj is None:
-            message = f"spec.catalogRef: there is no TableCatalog {name} in namespace {namespace}: create it"
-            raise CatalogNotUsableError("CatalogNotFound", message)
-        try:
-            catalog = parse(TableCatalog, obj)
-        except InvalidObjectError as error:
-            raise CatalogNotUsableError("CatalogInvalid", str(error)) from None
-        config = catalog.config(self._credentials(catalog), kubeconfig=self._kubeconfig)
-        fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
-        with self._catalogs_lock:
-            known = self._catalogs.get((namespace, name))
-            if known is None or known[0] != fingerprint:  # first use, another spec, or rotated credentials
-                known = (fingerprint, open_catalog(config))
-                self._catalogs[namespace, name] = known
-            return known[1]
+        return self._catalogs.open(table.metadata.namespace, table.spec.catalog_ref.name)
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:
         return self._runs(*table.key)
 
     def _runs(self, namespace: str, table: str) -> list[MaintenanceRun]:
-        objects = self._store.list(MaintenanceRun.kind_name, namespace)
-        outlines = [run_outline(obj) for obj in objects if obj["spec"]["tableRef"]["name"] == table]
+        outlines = [run_outline(obj) for obj in self._store.runs_of(namespace, table)]
         return [run for run in outlines if run is not None]
 
     def older_claim(self, table: ManagedTable) -> ManagedTable | None:
@@ -180,7 +161,7 @@ class Reconciler:
         """None where it is not there or cannot be read; nothing is maintained then."""
         obj = self._store.get(TableCatalog.kind_name, table.metadata.namespace, table.spec.catalog_ref.name)
         try:
-            return None if obj is None else parse(TableCatalog, obj)
+            return None if obj is None else self._store.derived(parse_catalog, obj)
         except InvalidObjectError:
             return None
 
@@ -192,7 +173,7 @@ class Reconciler:
         readable, broken = [], []
         for obj in self._store.list(TablePolicy.kind_name, table.metadata.namespace):
             try:
-                readable.append(parse(TablePolicy, obj))
+                readable.append(self._store.derived(parse_policy, obj))
             except InvalidObjectError as error:
                 outline = policy_outline(obj)
                 if outline is None or outline.spec.selector.selects(table.metadata.labels):
@@ -200,21 +181,15 @@ class Reconciler:
         return readable, sorted(broken)
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
-        logger.info("table %s/%s: starting run %s", *table.key, start.name)
+        self._recorder.run_created(table, start)
         self._cluster.create_run(build_run(table, start))
 
-    def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
-        self._cluster.apply_status(table.plural, table.kind_name, *table.key, status.to_json())
+    def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
+        self._recorder.declaration_applied(table, applied)
 
-    def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
-        credentials: dict[str, str] = {}
-        for field, reference in catalog.secret_references:
-            values = self._cluster.read_secret(catalog.metadata.namespace, reference.name)
-            if values is None:
-                message = f"TableCatalog {catalog.metadata.name}: {field}: no Secret {reference.name}"
-                raise CatalogNotUsableError("SecretNotFound", message)
-            credentials |= values
-        return credentials
+    def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
+        self._recorder.table_changed(table, status)
+        self._cluster.apply_status(table.plural, table.kind_name, *table.key, status.to_json())
 
     def _report_invalid(self, obj: KubernetesObject, message: str, now: datetime) -> None:
         metadata = obj["metadata"]
@@ -248,10 +223,9 @@ class Reconciler:
             except RunNotPossibleError as error:
                 decision = decide_run(run, str(error), None, self._clock())
             else:
-                logger.info("run %s/%s: creating its Job", *run.key)
                 self._cluster.create_job(job)
         if decision.status != run.status:
-            logger.info("run %s/%s: %s %s", *run.key, decision.status.phase, decision.status.message or "")
+            self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write
             self._cluster.apply_status(run.plural, run.kind_name, *run.key, owned.to_json())
 
@@ -269,7 +243,7 @@ class Reconciler:
         if catalog_obj is None:
             return table, None, f"ManagedTable {name}: there is no TableCatalog {catalog_name} in {namespace}"
         try:
-            return table, parse(TableCatalog, catalog_obj), None
+            return table, self._store.derived(parse_catalog, catalog_obj), None
         except InvalidObjectError as error:
             return table, None, str(error)
 
@@ -283,6 +257,10 @@ class Reconciler:
         if job is None:
             return None
         return observe_job(job, self._cluster.pods_of_job(namespace, name) if is_finished(job) else ())
+
+
+def parse_policy(obj: KubernetesObject) -> TablePolicy:
+    return parse(TablePolicy, obj)
 
 
 def key_of(obj: KubernetesObject) -> tuple[str, str]:

@@ -112,3 +112,57 @@ def test_a_key_that_asks_for_a_later_look_gets_it_at_the_earliest_wish() -> None
     run_queue(work, script)
     assert len(times) == 2
     assert times[1] - times[0] >= 0.03
+
+
+def test_a_closed_queue_takes_nothing_and_forgets_its_line_and_its_timers() -> None:
+    done: Counter[str] = Counter()
+
+    async def work(key: str) -> None:
+        done[key] += 1
+
+    async def script(queue: WorkQueue[str]) -> None:
+        queue.add_after("later", 0.01)
+        queue.add("waiting")
+        queue.close()
+        queue.add("refused")
+        await asyncio.sleep(0.03)
+        assert not done
+        queue.open()
+        queue.add("a")
+        await asyncio.sleep(0.01)
+
+    run_queue(work, script)
+    assert done == {"a": 1}
+
+
+def test_closing_waits_for_what_is_under_way_but_not_for_ever() -> None:
+    drained: list[bool] = []
+
+    async def work(_key: str) -> None:
+        await asyncio.sleep(0.05)
+
+    async def script(queue: WorkQueue[str]) -> None:
+        queue.add("slow")
+        await asyncio.sleep(0.01)
+        assert queue.stuck(0.005) == ["slow"]
+        queue.close()
+        drained.append(await queue.drain(0.01))
+        drained.append(await queue.drain(1))
+
+    run_queue(work, script)
+    assert drained == [False, True]
+
+
+def test_the_queue_knows_how_many_wait_and_for_how_long() -> None:
+    async def work(_key: str) -> None:
+        await asyncio.sleep(0.05)
+
+    async def script(queue: WorkQueue[str]) -> None:
+        assert (queue.depth, queue.longest_wait()) == (0, 0.0)
+        for key in "abc":
+            queue.add(key)
+        await asyncio.sleep(0.02)
+        assert queue.depth == 2
+        assert queue.longest_wait() >= 0.01
+
+    run_queue(work, script, concurrency=1)

@@ -1,0 +1,76 @@
+"""The catalogs of tables, opened once and used by every pass, until their declaration or their credentials change.
+
+The Secret is read again after a few seconds, not watched: the right to watch Secrets would be the right to read all of
+them. What was read stays in memory and goes nowhere but to the catalog's and the storage's clients.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import open_catalog
+from tablewright.act.passes import CatalogNotUsableError
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
+from tablewright.runtime.store import ObjectStore
+
+CREDENTIALS_SECONDS = 10.0
+
+ReadSecret = Callable[[str, str], dict[str, str] | None]
+
+
+def parse_catalog(obj: KubernetesObject) -> TableCatalog:
+    return parse(TableCatalog, obj)
+
+
+class OpenCatalogs:
+    def __init__(self, store: ObjectStore, read_secret: ReadSecret, kubeconfig: str | None) -> None:
+        self._store, self._read_secret, self._kubeconfig = store, read_secret, kubeconfig
+        self._opened: dict[tuple[str, str], tuple[str, Catalog]] = {}
+        self._secrets: dict[tuple[str, str], tuple[float, dict[str, str] | None]] = {}
+        self._lock = threading.Lock()
+
+    def open(self, namespace: str, name: str) -> Catalog:
+        """Raises `CatalogNotUsableError`."""
+        obj = self._store.get(TableCatalog.kind_name, namespace, name)
+        if obj is None:
+            message = f"spec.catalogRef: there is no TableCatalog {name} in namespace {namespace}: create it"
+            raise CatalogNotUsableError("CatalogNotFound", message)
+        try:
+            catalog = self._store.derived(parse_catalog, obj)
+        except InvalidObjectError as error:
+            raise CatalogNotUsableError("CatalogInvalid", str(error)) from None
+        config = catalog.config(self._credentials(catalog), kubeconfig=self._kubeconfig)
+        fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
+        with self._lock:
+            known = self._opened.get((namespace, name))
+            if known is None or known[0] != fingerprint:  # first use, another spec, or rotated credentials
+                known = (fingerprint, open_catalog(config))
+                self._opened[namespace, name] = known
+            return known[1]
+
+    def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
+        reference = catalog.spec.storage.credentials_secret_ref
+        if reference is None:
+            return {}
+        values = self._secret(catalog.metadata.namespace, reference.name)
+        if values is None:
+            message = (
+                f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
+            )
+            raise CatalogNotUsableError("SecretNotFound", message)
+        return values
+
+    def _secret(self, namespace: str, name: str) -> dict[str, str] | None:
+        now = time.monotonic()
+        with self._lock:
+            known = self._secrets.get((namespace, name))
+        if known is not None and known[1] is not None and now < known[0] + CREDENTIALS_SECONDS:
+            return known[1]
+        values = self._read_secret(namespace, name)
+        with self._lock:
+            self._secrets[namespace, name] = (now, values)
+        return values

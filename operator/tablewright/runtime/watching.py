@@ -1,0 +1,108 @@
+"""kopf's part: it watches, in a thread and an event loop of its own, and tells of every event. It decides nothing.
+
+kopf's handlers, annotations, finalizers and timers are not used: they are edge-triggered, and decisions belong to
+`decide`. It is told not to look for kinds and namespaces by itself, so it needs no rights beyond the objects. When it
+gives up (a server that answers 403 or 500 for a while is enough), it is started again: the store stays, and its new
+listing brings what was missed.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import kopf
+
+from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
+from tablewright.act.jobs import RUN_LABEL
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.objects import GROUP, VERSION, KubernetesObject
+from tablewright.api.policy import TablePolicy
+from tablewright.api.run import MaintenanceRun
+from tablewright.api.table import ManagedTable
+
+RESTART_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class Watches:
+    """`notice` is called from kopf's thread: kind, object, and whether it was deleted."""
+
+    def __init__(
+        self, namespaces: Sequence[str], kubeconfig: str | None, notice: Callable[[str, KubernetesObject, bool], None]
+    ) -> None:
+        if kubeconfig is not None:
+            os.environ["KUBECONFIG"] = kubeconfig  # where kopf looks
+        self._namespaces = list(namespaces)
+        self._registry = _registry(notice)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def join(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                asyncio.run(self._watch())
+            except Exception as error:  # whatever it was, watching goes on
+                logger.warning("the watches ended and are started again: %s", error)
+            self._stopping.wait(RESTART_SECONDS)
+
+    async def _watch(self) -> None:
+        await kopf.operator(
+            registry=self._registry,
+            settings=_settings(),
+            standalone=True,
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            stop_flag=self._stopping,
+        )
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False  # our own events say what matters
+    settings.scanning.disabled = True
+    settings.networking.connect_timeout = 10
+    settings.networking.error_backoffs = (0.1, 0.5, 1, 2, 5)
+    settings.queueing.idle_timeout = 1.0  # its per-object workers only hand an event on
+    settings.queueing.exit_timeout = 0.5
+    settings.watching.label_selectors["configmaps"] = f"{LABEL_KIND}={KIND_TABLE}"
+    settings.watching.label_selectors["batch", "jobs"] = RUN_LABEL
+    return settings
+
+
+def _registry(notice: Callable[[str, KubernetesObject, bool], None]) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(_log_in)
+
+    def watch(kind: str) -> Callable[..., Any]:
+        async def on_event(event: Any, **_: Any) -> None:
+            notice(kind, dict(event["object"]), event["type"] == "DELETED")
+
+        return on_event
+
+    for model in (TablePolicy, TableCatalog, ManagedTable, MaintenanceRun):
+        kopf.on.event(GROUP, VERSION, model.plural, registry=registry)(watch(model.kind_name))
+    kopf.on.event("batch", "v1", "jobs", registry=registry)(watch("Job"))
+    kopf.on.event("", "v1", "configmaps", registry=registry)(watch("ConfigMap"))
+    return registry
+
+
+def _log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    """By the client library: the pod's own access, or a kubeconfig with all its plug-ins."""
+    return kopf.login_via_client(**kwargs)

@@ -1,0 +1,87 @@
+"""The store of watched objects: it may lag, but it never goes back."""
+
+from typing import Any
+
+from tablewright.runtime.store import ObjectStore
+
+
+def table(name: str = "events", *, uid: str = "u1", version: str = "1", **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "sales", "uid": uid, "resourceVersion": version}
+    columns = [{"name": "id", "type": "long"}]
+    return {"metadata": metadata, "spec": {"catalogRef": {"name": "lake"}, "schema": {"columns": columns}, **spec}}
+
+
+def run(name: str, of: str, uid: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "sales", "uid": uid, "resourceVersion": "1"}
+    return {"metadata": metadata, "spec": {"tableRef": {"name": of}, "operation": "Compact"}}
+
+
+def test_a_late_event_does_not_undo_what_our_own_write_told() -> None:
+    store = ObjectStore()
+    assert store.put("ManagedTable", table(version="10"))
+    assert not store.put("ManagedTable", table(version="9"))
+    found = store.get("ManagedTable", "sales", "events")
+    assert found is not None
+    assert found["metadata"]["resourceVersion"] == "10"
+
+
+def test_an_object_that_was_created_anew_replaces_the_one_of_its_name() -> None:
+    store = ObjectStore()
+    store.put("ManagedTable", table(uid="u1", version="10"))
+    assert store.put("ManagedTable", table(uid="u2", version="3"))
+
+
+def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
+    store = ObjectStore()
+    store.put("ManagedTable", table())
+    store.remove("ManagedTable", table())
+    assert not store.put("ManagedTable", table(version="99"))
+    assert store.get("ManagedTable", "sales", "events") is None
+
+
+def test_the_deletion_of_an_older_object_leaves_its_successor() -> None:
+    store = ObjectStore()
+    store.put("ManagedTable", table(uid="u2"))
+    store.remove("ManagedTable", table(uid="u1"))
+    assert store.get("ManagedTable", "sales", "events") is not None
+
+
+def test_the_runs_of_a_table_are_found_without_looking_at_others() -> None:
+    store = ObjectStore()
+    for number in range(3):
+        store.put("MaintenanceRun", run(f"a{number}", "events", f"ua{number}"))
+        store.put("MaintenanceRun", run(f"b{number}", "others", f"ub{number}"))
+    store.remove("MaintenanceRun", run("a1", "events", "ua1"))
+    assert [found["metadata"]["name"] for found in store.runs_of("sales", "events")] == ["a0", "a2"]
+
+
+def test_what_is_made_of_an_object_is_made_once_a_version() -> None:
+    store, made = ObjectStore(), list[str]()
+
+    def version(obj: dict[str, Any]) -> str:
+        made.append(obj["metadata"]["resourceVersion"])
+        return made[-1]
+
+    for number in ("1", "2"):
+        store.put("ManagedTable", table(version=number))
+        found = store.get("ManagedTable", "sales", "events")
+        assert found is not None
+        assert [store.derived(version, found) for _ in range(3)] == [number] * 3
+    assert made == ["1", "2"]
+
+
+def test_nothing_is_remembered_of_an_object_that_is_not_in_the_store() -> None:
+    store, made = ObjectStore(), list[int]()
+    gone = table()
+    for _ in range(2):
+        store.derived(lambda _: made.append(1), gone)
+    assert len(made) == 2
+
+
+def test_who_wrote_which_field_is_not_kept() -> None:
+    store, obj = ObjectStore(), table()
+    obj["metadata"]["managedFields"] = [{"manager": "somebody"}]
+    store.put("ManagedTable", obj)
+    found = store.get("ManagedTable", "sales", "events")
+    assert found is not None
+    assert "managedFields" not in found["metadata"]
