@@ -17,6 +17,7 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     tools/trim-packages /opt/tablewright/lib/python3*/site-packages \
       kubernetes/aio pyarrow/include pyarrow/tests 'pyarrow/*_flight*'
 COPY LICENSE README.md ./
+COPY crds crds
 COPY operator operator
 COPY tableformat tableformat
 # A tree of its own, to be laid over the environment's as a small layer: most upgrades then pull nothing else.

@@ -4,6 +4,7 @@ The termination message is written in any case, so that a lost API server does n
 rate-limited, and one that fails is no reason to fail the run.
 """
 
+import json
 import logging
 import os
 import time
@@ -29,6 +30,7 @@ class Reporter:
         self._last_update = float("-inf")
 
     def progress(self, progress: Progress) -> None:
+        _note(progress)
         whole = progress.tasks_done == progress.tasks
         if not whole and self._clock() - self._last_update < SECONDS_BETWEEN_UPDATES:
             return
@@ -51,6 +53,21 @@ class Reporter:
         path = Path(os.environ.get("TABLEWRIGHT_TERMINATION_LOG", TERMINATION_LOG))
         if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
             path.write_text(report.to_termination_message())
+
+
+def _note(progress: Progress) -> None:
+    """For whoever started this driver as a process and shows a bar: a line of JSON, as often as there is news."""
+    path = os.environ.get("TABLEWRIGHT_PROGRESS_LOG")
+    if path is None:
+        return
+    figures = {
+        "tasks": progress.tasks,
+        "tasks_done": progress.tasks_done,
+        "bytes": progress.bytes,
+        "bytes_done": progress.bytes_rewritten,
+    }
+    with Path(path).open("a") as log:
+        log.write(json.dumps(figures) + "\n")
 
 
 class _StatusWriter:

@@ -1,10 +1,13 @@
 """The driver's Spark session. Rows stay in the native kernel's memory, so the JVM is small and quiet."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+from tableformat.errors import PermanentError
 
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -16,8 +19,13 @@ appender.stderr.layout.pattern = %p %c: %m%n
 """
 
 
+class JavaMissing(PermanentError):
+    """There is no Java for Spark to run on. Nothing was changed."""
+
+
 def start_session(scratch: Path, *, cores: int | None = None) -> SparkSession:
     """A session in local mode; `scratch` is for Spark's own temporary files."""
+    _require_java()
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOGGING)
     os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must find the packages that the driver has
@@ -37,6 +45,16 @@ def start_session(scratch: Path, *, cores: int | None = None) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(str(Path(home) / "bin" / "java") if home else "java") is None:
+        where = f"JAVA_HOME ({home}) has none" if home else "there is none on the path"
+        raise JavaMissing(
+            f"Spark needs Java 17 or later, and {where}: install it (on Debian or Ubuntu: apt-get install "
+            "openjdk-17-jre-headless), or set JAVA_HOME. Nothing was changed"
+        )
 
 
 def stop_session(session: SparkSession) -> None:

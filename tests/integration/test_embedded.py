@@ -99,12 +99,11 @@ def test_a_folder_of_declarations_becomes_healthy_tables_that_java_engines_read(
     ("content", "complaint"),
     [
         ("a: [", "broken.yaml:1:5: "),
-        (TABLE.replace("smallFiles", "smallfiles"), "spec.compaction.triggers.smallfiles: Extra inputs"),
-        (TABLE.replace("ManagedTable", "MangedTable"), "kind is 'MangedTable'"),
-        (TABLE.replace("16Mi", "16 MB"), "is not a size: write a whole number with Ki, Mi or Gi"),
+        (TABLE.replace("smallFiles", "smallfiles"), "there is no such field: did you mean smallFiles?"),
+        (TABLE.replace("ManagedTable", "MangedTable"), "kind: is 'MangedTable': did you mean ManagedTable?"),
         (TABLE + "---" + TABLE, "ManagedTable sales/events is declared twice"),
     ],
-    ids=["broken YAML", "misspelt field", "unknown kind", "bad size", "declared twice"],
+    ids=["broken YAML", "misspelt field", "unknown kind", "declared twice"],
 )
 def test_bad_declarations_are_named_and_nothing_is_changed(tmp_path: Path, content: str, complaint: str) -> None:
     (tmp_path / "good.yaml").write_text(TABLE.replace("name: events", "name: good"))

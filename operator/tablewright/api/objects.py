@@ -5,7 +5,7 @@ misspelt retention must not silently mean none.
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, get_args
 
@@ -25,6 +25,11 @@ KubernetesObject = dict[str, Any]
 
 class InvalidObjectError(PermanentError):
     """An object that cannot be understood; the message names each field and what is wrong with it."""
+
+    def __init__(self, name: str, fields: Sequence[tuple[tuple[int | str, ...], str]]) -> None:
+        sentences = (f"{_path(path)}: {message}" if path else message for path, message in fields)
+        super().__init__(f"{name}: {'; '.join(sentences)}")
+        self.fields = tuple(fields)
 
 
 class ApiModel(BaseModel):
@@ -75,8 +80,8 @@ def parse(kind: type[Resource], obj: KubernetesObject) -> Resource:
         return kind.model_validate(body)
     except ValidationError as error:
         name = (obj.get("metadata") or {}).get("name", "(no name)")
-        problems = "; ".join(_sentence(kind, problem) for problem in error.errors(include_url=False))
-        raise InvalidObjectError(f"{kind.kind_name} {name}: {problems}") from None
+        fields = [(problem["loc"], _message(kind, problem)) for problem in error.errors(include_url=False)]
+        raise InvalidObjectError(f"{kind.kind_name} {name}", fields) from None
 
 
 def owner_reference(owner: KubernetesResource) -> dict[str, Any]:
@@ -90,22 +95,20 @@ def owner_reference(owner: KubernetesResource) -> dict[str, Any]:
     }
 
 
-def _sentence(kind: type[BaseModel], problem: ErrorDetails) -> str:
-    """The field, what is wrong with it, and what to do."""
+def _message(kind: type[BaseModel], problem: ErrorDetails) -> str:
+    """What is wrong with the field, and what to do."""
     location = problem["loc"]
-    where = _path(location)
     match problem["type"]:
         case "extra_forbidden":
             near = difflib.get_close_matches(str(location[-1]), _field_names(kind, location[:-1]), n=1)
             hint = f"did you mean {near[0]}?" if near else "remove it, or correct its name"
-            return f"{where}: there is no such field: {hint}"
+            return f"there is no such field: {hint}"
         case "missing":
-            return f"{where}: is required: add it"
+            return "is required: add it"
         case "value_error":
-            found = problem["msg"].removeprefix("Value error, ")
+            return problem["msg"].removeprefix("Value error, ")
         case _:
-            found = problem["msg"].replace("Input should", "should").replace("String should", "should")
-    return f"{where}: {found}" if where else found
+            return problem["msg"].replace("Input should", "should").replace("String should", "should")
 
 
 def _field_names(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

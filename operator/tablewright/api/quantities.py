@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from tablewright.api.texts import Written
 
@@ -18,12 +18,27 @@ def parse_size(text: str) -> int:
     return int(digits) * _UNITS[text[len(digits) :]]
 
 
+def format_size(size: int) -> str:
+    """In the largest unit that says it exactly."""
+    unit = next(unit for unit in reversed(_UNITS) if size % _UNITS[unit] == 0)
+    return f"{size // _UNITS[unit]}{unit}"
+
+
+def is_size(text: str) -> bool:
+    return re.fullmatch(_SIZE, text) is not None
+
+
 def _size(value: object) -> object:
     return parse_size(value) if isinstance(value, str) else value
 
 
 # A field that is written as a quantity and read as bytes.
-Size = Annotated[int, BeforeValidator(_size), WithJsonSchema({"type": "string", "maxLength": 16, "pattern": _SIZE})]
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    PlainSerializer(format_size, when_used="json"),
+    WithJsonSchema({"type": "string", "maxLength": 16, "pattern": _SIZE}),
+]
 
 # What a container gets, in Kubernetes' own words, and left in them.
 Processors = Annotated[

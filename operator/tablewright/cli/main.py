@@ -1,17 +1,23 @@
-"""`tablewright`: the command line, thin: it reads arguments, calls the core, and prints."""
+"""`tablewright`: the command line, thin: it reads arguments, calls the core, and prints.
 
+Also `kubectl tablewright`, under its other name `kubectl-tablewright`.
+"""
+
+import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tablewright.cli.rendering import describe_event, status_table, troubles
-from tablewright.embedded.apply import TableDone, apply_folder
-from tablewright.embedded.folder import InvalidFolderError, read_folder
-from tablewright.embedded.state import EmbeddedState
-
-FINE, NOT_AS_DECLARED, BAD_INPUT = 0, 1, 2
+from tablewright.cli.commands import hold, run
+from tablewright.cli.commands.apply import apply
+from tablewright.cli.commands.export import export
+from tablewright.cli.commands.get import describe, get
+from tablewright.cli.commands.history import diff, history
+from tablewright.cli.commands.inspect import inspect
+from tablewright.cli.commands.plan import plan
+from tablewright.cli.commands.validate import validate
+from tablewright.cli.exits import EXIT_CODES_HELP, ExitCode
 
 
 class LogFormat(StrEnum):
@@ -22,46 +28,29 @@ class LogFormat(StrEnum):
 app = typer.Typer(
     name="tablewright",
     help="Declares Apache Iceberg tables, and keeps them healthy.",
+    epilog=EXIT_CODES_HELP,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-
-@app.command()
-def apply(
-    path: Annotated[Path, typer.Option("--filename", "-f", help="A YAML file, or a folder of them.")],
-    state: Annotated[
-        Path | None,
-        typer.Option(help="Where the embedded catalog, warehouse and history are kept (default: FOLDER/.tablewright)."),
-    ] = None,
-) -> None:
-    """Bring every declared table to its declaration, and run the maintenance that is due.
-
-    Without a TableCatalog in the folder, tables are kept in SQLite and a local warehouse; Spark runs in local mode.
-
-    Exit codes: 0 all tables are as declared, 1 some are not, 2 the declarations cannot be used (nothing was changed).
-
-    Example: tablewright apply -f examples/quickstart
-    """
-    try:
-        declarations = read_folder(path)
-    except InvalidFolderError as error:
-        for problem in error.problems:
-            typer.echo(f"error: {problem}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    folder = state or (path if path.is_dir() else path.parent) / ".tablewright"
-    done = []
-    for event in apply_folder(declarations, EmbeddedState(folder)):
-        if isinstance(event, TableDone):
-            done.append(event.table)
-        else:
-            typer.echo(describe_event(event), err=True)
-    typer.echo(status_table(done))
-    trouble = troubles(done)
-    for line in trouble:
-        typer.echo(line, err=True)
-    raise typer.Exit(NOT_AS_DECLARED if trouble else FINE)
+_FOLDERS, _TABLES = "Declared tables, in a folder or a cluster", "Any Iceberg table, declared or not"
+for _command, _panel in (
+    (validate, _FOLDERS),
+    (plan, _FOLDERS),
+    (apply, _FOLDERS),
+    (get, _FOLDERS),
+    (describe, _FOLDERS),
+    (inspect, _TABLES),
+    (history, _TABLES),
+    (diff, _TABLES),
+    (run.rollback, _TABLES),
+    (export, _TABLES),
+):
+    app.command(rich_help_panel=_panel)(_command)
+app.add_typer(run.app, name="run", rich_help_panel=_TABLES)
+app.add_typer(hold.app, name="hold", rich_help_panel=_TABLES)
 
 
 @app.command()
@@ -131,4 +120,24 @@ def operator(
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        for line in str(error).splitlines() or [type(error).__name__]:
+            sys.stderr.write(f"error: {line}\n")
+        sys.exit(code)
+
+
+def _exit_code(error: Exception) -> ExitCode | None:
+    """None for what nobody foresaw: that is ours to mend, and its trace helps."""
+    from pyiceberg.exceptions import RESTError
+
+    from tableformat.errors import PermanentError, TransientError
+
+    if isinstance(error, PermanentError):
+        return ExitCode.BAD_INPUT
+    unreachable = (TransientError, RESTError, OSError)  # `requests` says it by an OSError of its own
+    return ExitCode.UNREACHABLE if isinstance(error, unreachable) else None

@@ -1,21 +1,21 @@
 """What the command line prints: values to text, nothing else."""
 
+import sys
 from collections.abc import Sequence
 
 from tablewright.api.conditions import HEALTHY, IN_SYNC, READY
 from tablewright.api.table import ManagedTable
+from tablewright.cli.output import Column, has_colour, size, table_text
 from tablewright.embedded.apply import RunEnded, RunStarted
 
-_COLUMNS = ("NAMESPACE", "NAME", "READY", "IN SYNC", "HEALTHY", "FILES", "SMALL", "SIZE")
+_COLUMNS = tuple(
+    Column(title) for title in ("NAMESPACE", "NAME", "READY", "IN SYNC", "HEALTHY", "FILES", "SMALL", "SIZE")
+)
 
 
 def status_table(tables: Sequence[ManagedTable]) -> str:
     """As `kubectl get managedtables` shows them."""
-    rows = [_COLUMNS, *(_row(table) for table in tables)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
-    return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return table_text(_COLUMNS, [_row(table) for table in tables], colour=has_colour(sys.stdout))
 
 
 def troubles(tables: Sequence[ManagedTable]) -> list[str]:
@@ -39,15 +39,6 @@ def describe_event(event: RunStarted | RunEnded) -> str:
     elif result is not None and result.deleted_bytes:
         figures = f", {size(result.deleted_bytes)} freed"
     return f"{name}: {run.spec.operation} {str(run.status.phase).lower()}: {run.status.message}{figures}"
-
-
-def size(count: int) -> str:
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
 def _row(table: ManagedTable) -> tuple[str, ...]:

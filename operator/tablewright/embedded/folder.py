@@ -1,24 +1,56 @@
-"""Reads a file or a folder of YAML into values, and reports everything that is wrong with it at once."""
+"""Reads a file or a folder of YAML into values, and reports everything that is wrong with it at once.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+An object is judged twice: by the rules of the API server (`api.admission`), so that what passes here passes there, and
+by the models, which also know what a CRD cannot say, such as whether a cron expression is one.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
-import yaml
-
+from tableformat.declaration import InvalidDeclarationError
 from tableformat.errors import PermanentError
+from tablewright.api.admission import Problem, admit
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import API_VERSION, InvalidObjectError, KubernetesObject, Resource, parse
+from tablewright.api.declaration import declaration_of
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, Resource, parse
 from tablewright.api.policy import TablePolicy
+from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tablewright.embedded.documents import BrokenYaml, Document, read_documents
+
+
+class Judge(StrEnum):
+    """Who would refuse it."""
+
+    YAML = "YAML"
+    API_SERVER = "APIServer"
+    OPERATOR = "Operator"
+    FOLDER = "Folder"
+
+
+@dataclass(frozen=True)
+class Finding:
+    place: str
+    """The file, with line and column where they are known."""
+    message: str
+    judge: Judge
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
 
 
 class InvalidFolderError(PermanentError):
     """Some of the declarations cannot be used; `problems` has a line for each. Nothing was changed."""
 
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+    def __init__(self, findings: list[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = findings
+
+    @property
+    def problems(self) -> list[str]:
+        return [str(finding) for finding in self.findings]
 
 
 @dataclass(frozen=True)
@@ -29,64 +61,143 @@ class Declarations:
 
 
 def read_folder(path: Path) -> Declarations:
-    if not path.exists():
-        raise InvalidFolderError([f"{path}: there is no such file or folder"])
-    files = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
-    problems: list[str] = []
-    found = _Found()
-    for file in files:
-        for place, obj in _documents(file, problems):
-            try:
-                problems += found.add(obj, place)
-            except InvalidObjectError as error:
-                problems.append(f"{place}: {error}")
-    if not files:
-        problems.append(f"{path}: there is no .yaml or .yml file in it")
-    if problems:
-        raise InvalidFolderError(problems)
+    """What `apply` works from. A type or a column that the table library cannot make sense of is not a finding here: it
+    becomes a condition of its own table, and the others are served."""
+    found = _read(path)
+    for document in found.runs:
+        message = "a MaintenanceRun is for a cluster: use `tablewright run` here"
+        found.findings.append(Finding(document.place(Problem(("kind",), "")), message, Judge.FOLDER))
+    if found.findings:
+        raise InvalidFolderError(found.findings)
     return Declarations(tuple(found.catalogs.values()), tuple(found.policies.values()), tuple(found.tables.values()))
 
 
-def _documents(file: Path, problems: list[str]) -> Iterator[tuple[str, KubernetesObject]]:
-    try:
-        documents = list(yaml.safe_load_all(file.read_text()))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
-        problems.append(f"{where}: {error.problem}")
-        return
-    for number, document in enumerate(documents, start=1):
-        place = f"{file}, document {number}" if len(documents) > 1 else str(file)
-        if document is None:
-            continue
-        if isinstance(document, dict):
-            yield place, document
-        else:
-            problems.append(f"{place}: not a Kubernetes object")
+@dataclass(frozen=True)
+class Validation:
+    objects: int
+    findings: tuple[Finding, ...]
 
 
+def validate_folder(path: Path) -> Validation:
+    """Everything that somebody would refuse: the API server, or the operator once it reads the object."""
+    found = _read(path)
+    for key, table in found.tables.items():
+        document = found.documents["ManagedTable", key]
+        try:
+            declaration_of(table)
+        except InvalidDeclarationError as error:
+            found.findings += [
+                Finding(
+                    document.place(Problem(_spec_path(document.value, refusal.field), "")),
+                    f"spec.{refusal.field}: {refusal.reason}. {refusal.remedy}.",
+                    Judge.OPERATOR,
+                )
+                for refusal in error.problems
+            ]
+    return Validation(found.objects, tuple(sorted(found.findings, key=_in_order)))
+
+
+@dataclass
 class _Found:
-    def __init__(self) -> None:
-        self.catalogs: dict[tuple[str, str], TableCatalog] = {}
-        self.policies: dict[tuple[str, str], TablePolicy] = {}
-        self.tables: dict[tuple[str, str], ManagedTable] = {}
+    findings: list[Finding] = field(default_factory=list)
+    objects: int = 0
+    catalogs: dict[tuple[str, str], TableCatalog] = field(default_factory=dict)
+    policies: dict[tuple[str, str], TablePolicy] = field(default_factory=dict)
+    tables: dict[tuple[str, str], ManagedTable] = field(default_factory=dict)
+    runs: list[Document] = field(default_factory=list)
+    documents: dict[tuple[str, tuple[str, str]], Document] = field(default_factory=dict)
 
-    def add(self, obj: KubernetesObject, place: str) -> list[str]:
-        """Takes the object in; returns what is wrong with it."""
-        kind, version = obj.get("kind"), obj.get("apiVersion")
-        if version != API_VERSION:
-            return [f"{place}: apiVersion is {version!r}; it must be {API_VERSION!r}"]
-        if kind == ManagedTable.kind_name:
-            return _put(self.tables, parse(ManagedTable, obj), place)
-        if kind == TableCatalog.kind_name:
-            return _put(self.catalogs, parse(TableCatalog, obj), place)
-        if kind == TablePolicy.kind_name:
-            return _put(self.policies, parse(TablePolicy, obj), place)
-        return [f"{place}: kind is {kind!r}; it must be ManagedTable, TableCatalog or TablePolicy"]
+    def add(self, document: Document) -> None:
+        self.objects += 1
+        obj = document.value
+        if not isinstance(obj, dict):
+            self._report(document, Problem((), "not a Kubernetes object: it has no apiVersion and no kind"))
+            return
+        problems = admit(obj)
+        for problem in problems:
+            self._report(document, problem)
+        if problems:
+            return
+        try:
+            self._take(document, obj)
+        except InvalidObjectError as error:
+            for path, message in error.fields:
+                self._report(document, Problem(path, message), Judge.OPERATOR)
+
+    def _take(self, document: Document, obj: KubernetesObject) -> None:
+        match obj["kind"]:
+            case ManagedTable.kind_name:
+                self._put(self.tables, parse(ManagedTable, obj), document)
+            case TableCatalog.kind_name:
+                self._put(self.catalogs, parse(TableCatalog, obj), document)
+            case TablePolicy.kind_name:
+                self._put(self.policies, parse(TablePolicy, obj), document)
+            case MaintenanceRun.kind_name:
+                self._put({}, parse(MaintenanceRun, obj), document)
+                self.runs.append(document)
+
+    def _put(self, known: dict[tuple[str, str], Resource], value: Resource, document: Document) -> None:
+        name = value.kind_name, value.key
+        if name in self.documents:
+            first = self.documents[name].place(Problem(("metadata", "name"), ""))
+            message = f"{value.kind_name} {'/'.join(value.key)} is declared twice: it is in {first} already"
+            self._report(document, Problem(("metadata", "name"), message), Judge.FOLDER)
+            return
+        self.documents[name] = document
+        known[value.key] = value
+
+    def _report(self, document: Document, problem: Problem, judge: Judge = Judge.API_SERVER) -> None:
+        text = problem.message if judge is Judge.FOLDER else str(problem)
+        self.findings.append(Finding(document.place(problem), text, judge))
 
 
-def _put(known: dict[tuple[str, str], Resource], value: Resource, place: str) -> list[str]:
-    if value.key in known:
-        return [f"{place}: {value.kind_name} {'/'.join(value.key)} is declared twice"]
-    known[value.key] = value
-    return []
+def _read(path: Path) -> _Found:
+    found = _Found()
+    if not path.exists():
+        raise InvalidFolderError([Finding(str(path), "there is no such file or folder", Judge.FOLDER)])
+    files = _files(path)
+    if not files:
+        raise InvalidFolderError([Finding(str(path), "there is no .yaml or .yml file in it", Judge.FOLDER)])
+    for file in files:
+        for document in read_documents(file):
+            if isinstance(document, BrokenYaml):
+                found.findings.append(Finding(document.place, document.message, Judge.YAML))
+            else:
+                found.add(document)
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    """What lies in hidden folders, such as the state's own, is nobody's declaration."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix in (".yaml", ".yml")
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )
+
+
+def _spec_path(obj: KubernetesObject, field_text: str) -> tuple[str | int, ...]:
+    """A refusal names a column by its name (`schema.columns[ts].type`); in the file it has a number."""
+    path: list[str | int] = ["spec"]
+    node = obj.get("spec")
+    for name, _, key in re.findall(r"([A-Za-z]+)(\[([^\]]*)\])?", field_text):
+        path.append(name)
+        node = node.get(name) if isinstance(node, dict) else None
+        if key and isinstance(node, list):
+            names = (key, key.split(".")[0])  # a field inside a column has no line of its own
+            number = next((n for n, i in enumerate(node) if {i.get("name"), i.get("column")} & {*names}), None)
+            if number is None:
+                break
+            path.append(number)
+            node = node[number]
+    return tuple(path)
+
+
+def _in_order(finding: Finding) -> tuple[str, int, int]:
+    file, _, place = finding.place.partition(":")
+    line, _, column = place.partition(":")
+    return file, int(line or 0), int(column or 0)

@@ -24,6 +24,8 @@ class EmbeddedState:
         self._file = folder / "objects.json"
         self._tables: dict[str, KubernetesObject] = {}
         self._runs: dict[str, KubernetesObject] = {}
+        self.lock_descriptors: tuple[int, ...] = ()
+        """Of the lock, while it is held: a driver that keeps them open keeps the lock if its caller is killed."""
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -31,8 +33,26 @@ class EmbeddedState:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            self.lock_descriptors = (handle.fileno(),)
             self._read()
             yield
+
+    def look(self) -> None:
+        """Reads what is remembered, without waiting for whoever works here: the file is only ever whole."""
+        self._read()
+
+    def remembered(self, table: ManagedTable) -> ManagedTable:
+        """The declared table with what is known of it, if anything; remembers nothing new."""
+        known = self._tables.get("/".join(table.key))
+        if known is None:
+            return table
+        given = {name: known[name] for name in ("uid", "creationTimestamp", "generation")}
+        metadata = Metadata.model_validate(table.metadata.model_dump(by_alias=True) | given)
+        status = ManagedTableStatus.model_validate(known.get("status") or {})
+        return table.model_copy(update={"metadata": metadata, "status": status})
+
+    def runs(self) -> list[MaintenanceRun]:
+        return [parse(MaintenanceRun, obj) for obj in self._runs.values()]
 
     def with_status(self, table: ManagedTable, now: datetime) -> ManagedTable:
         """The declared table with the identity and status that it got here; what is new was created now."""
@@ -42,18 +62,14 @@ class EmbeddedState:
         if known.get("spec") != declared:
             known |= {"spec": declared, "generation": known["generation"] + 1}
             self._write()
-        given = {name: known[name] for name in ("uid", "creationTimestamp", "generation")}
-        metadata = Metadata.model_validate(table.metadata.model_dump(by_alias=True) | given)
-        status = ManagedTableStatus.model_validate(known.get("status") or {})
-        return table.model_copy(update={"metadata": metadata, "status": status})
+        return self.remembered(table)
 
     def save_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._tables["/".join(table.key)]["status"] = status.to_json()
         self._write()
 
     def runs_of(self, table: ManagedTable) -> list[MaintenanceRun]:
-        runs = [parse(MaintenanceRun, obj) for obj in self._runs.values()]
-        return [run for run in runs if (run.metadata.namespace, run.spec.table_ref.name) == table.key]
+        return [run for run in self.runs() if (run.metadata.namespace, run.spec.table_ref.name) == table.key]
 
     def create_run(self, table: ManagedTable, start: StartRun, now: datetime) -> MaintenanceRun:
         metadata = {

@@ -1,0 +1,218 @@
+"""How a table is addressed: by a catalog that PyIceberg's own configuration names, by a catalog's address, or by a
+folder's declaration. Whatever cannot be found is named, with the nearest name that can.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import infer_catalog_type as inferred_type
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.utils.config import Config
+
+from tableformat.catalogs import CatalogConfig, PyIcebergConfig, open_catalog
+from tablewright.api.admission.problems import did_you_mean
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.table import ManagedTable
+from tablewright.cli.exits import InputError
+from tablewright.cli.places import state_folder
+from tablewright.decide.policy import EffectivePolicy
+from tablewright.embedded.apply import policy_of
+from tablewright.embedded.catalogs import catalog_of, database
+from tablewright.embedded.folder import Declarations, read_folder
+from tablewright.embedded.state import EmbeddedState
+
+CATALOG_NAME = "lake"  # of a catalog that is given by its address
+
+
+@dataclass(frozen=True)
+class AddressOptions:
+    """What was typed, as it was typed."""
+
+    catalog: str | None = None
+    uri: str | None = None
+    properties: Sequence[str] = ()
+    folder: Path | None = None
+    state: Path | None = None
+
+
+@dataclass(frozen=True)
+class AddressedTable:
+    config: CatalogConfig
+    catalog: Catalog
+    identifier: tuple[str, ...]
+    declared: ManagedTable | None = None
+    """With what is remembered of it, where it is a folder's."""
+    declared_catalog: TableCatalog | None = None
+    policy: EffectivePolicy | None = None
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+    def load(self) -> Table:
+        return load(self.catalog, self.identifier)
+
+
+def address(name: str, options: AddressOptions) -> AddressedTable:
+    """The table of this name, which is there: `namespace.table`, or in a folder also the declaration's own name."""
+    if options.folder is not None:
+        if options.catalog is not None or options.uri is not None:
+            raise InputError("give a folder with -f, or a catalog with --catalog or --catalog-uri, not both")
+        return _declared(name, options.folder, options.state)
+    config = catalog_config(options)
+    identifier = _identifier(name)
+    found = AddressedTable(config, _open(config), identifier)
+    found.load()
+    return found
+
+
+def catalog_config(options: AddressOptions) -> CatalogConfig:
+    extra = _properties(options.properties)
+    if options.uri is not None:
+        return _by_uri(options.uri, options.catalog, extra)
+    known = Config()
+    name = options.catalog or known.get_default_catalog_name()
+    found = known.get_catalog_config(name)
+    if found is None:
+        names = known.get_known_catalogs()
+        if options.catalog is None:
+            raise InputError(
+                "which catalog? Give --catalog NAME (of PyIceberg's configuration), --catalog-uri URI, or -f FOLDER "
+                "(of declarations)"
+            )
+        meant = did_you_mean(name, names) if names else "it names none at all"
+        raise InputError(f"--catalog: PyIceberg's configuration has no catalog {name!r}: {meant}")
+    properties = {key: str(value) for key, value in found.items()} | extra
+    if "type" not in properties and "py-catalog-impl" not in properties:
+        properties["type"] = _type_of(name, properties)
+    return _checked(PyIcebergConfig(name=name, properties=properties))
+
+
+def load(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
+    try:
+        return catalog.load_table(identifier)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        raise InputError(f"there is no table {'.'.join(identifier)}: {_nearest(catalog, identifier)}") from None
+
+
+def find_declared(name: str, declarations: Declarations) -> ManagedTable:
+    """By the object's name, with or without its namespace, or by the table's own."""
+    wanted = [
+        table
+        for table in declarations.tables
+        if name in (table.metadata.name, "/".join(table.key), ".".join(table.identifier))
+    ]
+    if len(wanted) > 1:
+        choices = ", ".join("/".join(table.key) for table in wanted)
+        raise InputError(f"{name!r} may be each of {choices}: give the namespace, too")
+    if not wanted:
+        names = ["/".join(table.key) for table in declarations.tables] + [t.metadata.name for t in declarations.tables]
+        raise InputError(f"no table {name!r} is declared: {did_you_mean(name, names)}")
+    return wanted[0]
+
+
+def _declared(name: str, folder: Path, state: Path | None) -> AddressedTable:
+    declarations = read_folder(folder)
+    table = find_declared(name, declarations)
+    place = state_folder(folder, state)
+    catalog = catalog_of(table, declarations.catalogs, place)
+    if not declarations.catalogs and not database(place).exists():
+        raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `tablewright apply -f {folder}`")
+    config = catalog.config({})
+    state_of_folder = EmbeddedState(place)
+    state_of_folder.look()
+    known = state_of_folder.remembered(table)
+    policy = policy_of(table, declarations)
+    found = AddressedTable(config, _open(config), table.identifier, known, catalog, policy)
+    found.load()
+    return found
+
+
+def _identifier(name: str) -> tuple[str, ...]:
+    parts = tuple(name.split("."))
+    if len(parts) < 2 or not all(parts):
+        raise InputError(f"{name!r} is no table's name: write namespace.table")
+    return parts
+
+
+def _properties(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"--property {text!r}: write key=value, such as s3.region=ap-south-1")
+        if key in found:
+            raise InputError(f"--property {key} is given twice")
+        found[key] = value
+    return found
+
+
+def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> CatalogConfig:
+    known = {"uri": uri, **properties}
+    known.setdefault("type", _type_of(name or CATALOG_NAME, known))
+    if known["type"] != "sql":
+        return PyIcebergConfig(name=name or CATALOG_NAME, properties=known)
+    # The warehouse is where new tables go; a table that is there knows its own place.
+    known.setdefault("warehouse", "file:///nowhere")
+    config = _checked(PyIcebergConfig(name=name or CATALOG_NAME, properties=known))
+    return config if name else config.model_copy(update={"name": _only_catalog(uri)})
+
+
+def _only_catalog(uri: str) -> str:
+    """A SQL database keeps the tables of several catalogs, each by the catalog's name; most have one."""
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    engine = create_engine(uri)
+    try:
+        with engine.connect() as connection:
+            found = connection.execute(text("SELECT DISTINCT catalog_name FROM iceberg_tables ORDER BY 1"))
+            names = [str(name) for (name,) in found]
+    except SQLAlchemyError as error:
+        raise InputError(f"{engine.url!r} has no Iceberg catalog: {str(error).splitlines()[0]}") from None
+    finally:
+        engine.dispose()
+    if len(names) > 1:
+        raise InputError(f"the database has the catalogs {', '.join(names)}: say which with --catalog")
+    return names[0] if names else CATALOG_NAME
+
+
+def _type_of(name: str, properties: Mapping[str, str]) -> str:
+    try:
+        kind = inferred_type(name, dict(properties))
+    except ValueError:
+        uri = properties.get("uri")
+        what = f"what kind of catalog {uri!r} is cannot be told from it" if uri else "it has no uri"
+        raise InputError(f"catalog {name}: {what}: give --property type=rest|sql|hive|glue") from None
+    return kind.value if kind is not None else "rest"
+
+
+def _checked(config: PyIcebergConfig) -> PyIcebergConfig:
+    """Opening a file of SQLite would create it; somebody who mistyped its name wants to know."""
+    file = re.fullmatch(r"sqlite:///([^?]+)(\?.*)?", config.properties.get("uri", ""))
+    if file is not None and not Path(file[1]).is_file():
+        raise InputError(f"there is no file {file[1]}, which {config.properties['uri']} names")
+    return config
+
+
+def _open(config: CatalogConfig) -> Catalog:
+    try:
+        return open_catalog(config)
+    except (ValueError, KeyError, ImportError) as error:
+        raise InputError(f"the catalog {config.name} cannot be opened: {error}") from error
+
+
+def _nearest(catalog: Catalog, identifier: tuple[str, ...]) -> str:
+    *namespace, name = identifier
+    try:
+        there = catalog.list_tables(tuple(namespace))
+    except NoSuchNamespaceError:
+        spaces = [".".join(found) for found in catalog.list_namespaces()]
+        return f"there is no namespace {'.'.join(namespace)!r}" + (
+            f"; {did_you_mean(namespace[0], spaces)}" if spaces else ""
+        )
+    return did_you_mean(name, [found[-1] for found in there]) if there else "the namespace has no tables"

@@ -1,0 +1,102 @@
+"""`tablewright apply`: the operator's own passes over a folder, here and now, once or again and again."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tablewright.cli import options
+from tablewright.cli.exits import ExitCode
+
+
+def apply(
+    path: options.DeclaredFolder,
+    state: options.State = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on: when a file changes, and every so many seconds.")
+    ] = False,
+    interval: Annotated[int, typer.Option(min=1, help="With --watch: seconds between two looks at the tables.")] = 30,
+) -> None:
+    """Bring every declared table to its declaration, and run the maintenance that is due.
+
+    Without a TableCatalog in the folder, tables are kept in SQLite and a local warehouse; Spark runs in local mode, and
+    needs Java 17 or later. Interrupted at any point, the next call takes up what this one left.
+
+    Example: tablewright apply -f examples/quickstart
+    """
+    if not watch:
+        raise typer.Exit(_apply_once(path, state))
+    _apply_for_ever(path, state, interval)
+
+
+def _apply_for_ever(path: Path, state: Path | None, interval: int) -> None:
+    from tablewright.cli.output import tell
+    from tablewright.embedded.folder import InvalidFolderError
+
+    shown = ""
+    try:
+        while True:
+            seen = _fingerprint(path)
+            try:
+                _, table = _apply_quietly(path, state)
+                if table != shown:
+                    typer.echo(table)
+                    shown = table
+            except InvalidFolderError as error:
+                for problem in error.problems:
+                    tell(f"error: {problem}")
+                tell("nothing was changed; waiting for the files to be corrected")
+            until = time.monotonic() + interval
+            while time.monotonic() < until and _fingerprint(path) == seen:
+                time.sleep(0.5)
+    except KeyboardInterrupt:  # how people end it
+        raise typer.Exit(ExitCode.FINE) from None
+
+
+def _fingerprint(path: Path) -> frozenset[tuple[str, int, int]]:
+    """Of the declarations: it changes when one of them does."""
+    files = [path] if path.is_file() else [*path.rglob("*.yaml"), *path.rglob("*.yml")]
+    return frozenset(
+        (str(file), file.stat().st_mtime_ns, file.stat().st_size)
+        for file in files
+        if file.is_file() and ".tablewright" not in file.parts
+    )
+
+
+def _apply_once(path: Path, state: Path | None) -> ExitCode:
+    code, table = _apply_quietly(path, state)
+    typer.echo(table)
+    return code
+
+
+def _apply_quietly(path: Path, state: Path | None) -> tuple[ExitCode, str]:
+    """Tells of the work as it goes; the table is for the caller to show."""
+    from tablewright.cli.output import tell
+    from tablewright.cli.places import state_folder
+    from tablewright.cli.progress import Bar, progress_bar
+    from tablewright.cli.rendering import describe_event, status_table, troubles
+    from tablewright.embedded.apply import RunProgressed, RunStarted, TableDone, apply_folder
+    from tablewright.embedded.folder import read_folder
+    from tablewright.embedded.state import EmbeddedState
+
+    declarations = read_folder(path)
+    done = []
+    with ExitStack() as bars:
+        bar: Bar | None = None
+        for event in apply_folder(declarations, EmbeddedState(state_folder(path, state))):
+            if isinstance(event, RunProgressed):
+                if bar is not None:
+                    bar.at(event.progress)
+                continue
+            bars.close()
+            if isinstance(event, TableDone):
+                done.append(event.table)
+                continue
+            tell(describe_event(event))
+            if isinstance(event, RunStarted):
+                bar = bars.enter_context(progress_bar(f"{event.run.spec.operation} {event.table.metadata.name}"))
+    for line in troubles(done):
+        tell(line)
+    return ExitCode.NOT_AS_WANTED if troubles(done) else ExitCode.FINE, status_table(done)

@@ -1,0 +1,91 @@
+"""`tablewright get` and `tablewright describe`: tables, runs, catalogs and policies, as kubectl would show them."""
+
+from typing import Annotated, Any
+
+import typer
+
+from tablewright.cli import options
+from tablewright.cli.output import OutputFormat
+
+Kind = Annotated[str, typer.Argument(metavar="KIND", help="tables, runs, catalogs or policies.")]
+
+
+def get(
+    kind: Kind,
+    name: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
+    folder: options.Folder = None,
+    state: options.State = None,
+    namespace: options.Namespace = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    output: options.Output = OutputFormat.TABLE,
+) -> None:
+    """List tables, runs, catalogs or policies: of a folder with -f, otherwise of the cluster.
+
+    Examples: tablewright get tables -f demo; tablewright get runs -n sales -o wide
+    """
+    from datetime import UTC, datetime
+
+    from tablewright.cli.output import show, tell
+    from tablewright.cli.printing import columns_of, row_of
+
+    known, objects = _found(kind, name, folder, state, namespace, kubeconfig, context)
+    if not objects and output in (OutputFormat.TABLE, OutputFormat.WIDE):
+        tell(f"no {kind} found")
+        return
+    several = namespace is None
+    now = datetime.now(UTC)
+    rows = [row_of(known, obj, with_namespace=several, now=now) for obj in objects]
+    document: Any = objects[0] if name is not None else {"apiVersion": "v1", "kind": "List", "items": objects}
+    show(output, columns_of(known, with_namespace=several), rows, document)
+
+
+def describe(
+    kind: Kind,
+    name: Annotated[str, typer.Argument(help="Which one.")],
+    folder: options.Folder = None,
+    state: options.State = None,
+    namespace: options.Namespace = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+) -> None:
+    """Tell everything about one table, run, catalog or policy.
+
+    Example: tablewright describe table payments -f demo
+    """
+    from tablewright.cli.output import echo
+    from tablewright.cli.printing import described
+
+    _, objects = _found(kind, name, folder, state, namespace, kubeconfig, context)
+    echo("\n\n".join(described(obj) for obj in objects))
+
+
+def _found(
+    word: str,
+    name: str | None,
+    folder: Any,
+    state: Any,
+    namespace: str | None,
+    kubeconfig: Any,
+    context: str | None,
+) -> tuple[str, list[dict[str, Any]]]:
+    from tablewright.api.admission.problems import did_you_mean
+    from tablewright.cli.exits import InputError
+    from tablewright.cli.places import state_folder
+    from tablewright.cli.sources import ClusterSource, FolderSource, Source, kind_named
+
+    kind = kind_named(word)
+    source: Source = (
+        ClusterSource(kubeconfig, context) if folder is None else FolderSource(folder, state_folder(folder, state))
+    )
+    objects = source.objects(kind, namespace)
+    if name is None:
+        return kind, objects
+    wanted = [obj for obj in objects if name in (obj["metadata"]["name"], _full_name(obj))]
+    if not wanted:
+        raise InputError(f"there is no {kind} {name!r}: {did_you_mean(name, [o['metadata']['name'] for o in objects])}")
+    return kind, wanted
+
+
+def _full_name(obj: dict[str, Any]) -> str:
+    return f"{obj['metadata'].get('namespace')}/{obj['metadata']['name']}"

@@ -1,0 +1,118 @@
+"""`tablewright history` and `tablewright diff`: a table's snapshots, and what lies between two of them."""
+
+from typing import Annotated
+
+import typer
+
+from tablewright.cli import options
+from tablewright.cli.output import Column, OutputFormat, show, signed_size, size
+
+_COLUMNS = (
+    Column("SNAPSHOT"),
+    Column("TIME"),
+    Column("OPERATION"),
+    Column("FILES +", right=True),
+    Column("FILES -", right=True),
+    Column("ROWS +", right=True),
+    Column("ROWS -", right=True),
+    Column("FILES", right=True),
+    Column("ROWS", right=True),
+    Column("REFS"),
+    Column("PARENT", wide_only=True),
+    Column("SIZE", wide_only=True, right=True),
+    Column("ON MAIN", wide_only=True),
+)
+
+
+def history(
+    table: options.TableName,
+    catalog: options.CatalogName = None,
+    catalog_uri: options.CatalogUri = None,
+    properties: options.Properties = None,
+    folder: options.Folder = None,
+    state: options.State = None,
+    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50,
+    output: options.Output = OutputFormat.TABLE,
+) -> None:
+    """Show a table's snapshots, the newest first.
+
+    Example: tablewright history sales.payments --catalog lake
+    """
+    from dataclasses import asdict
+
+    from tableformat.inspection.history import snapshot_history
+    from tablewright.cli.catalogs import AddressOptions, address
+
+    found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state))
+    entries = snapshot_history(found.load().metadata)[:limit]
+    rows = [
+        (
+            str(entry.snapshot_id),
+            f"{entry.time:%Y-%m-%dT%H:%M:%SZ}",
+            entry.operation,
+            entry.added_files,
+            entry.deleted_files,
+            entry.added_records,
+            entry.deleted_records,
+            entry.total_files,
+            entry.total_records,
+            ",".join(entry.refs),
+            None if entry.parent_id is None else str(entry.parent_id),
+            None if entry.total_bytes is None else size(entry.total_bytes),
+            "yes" if entry.is_current else "no",
+        )
+        for entry in entries
+    ]
+    document = [{**asdict(entry), "time": entry.time.isoformat(), "refs": list(entry.refs)} for entry in entries]
+    show(output, _COLUMNS, rows, document)
+
+
+def diff(
+    table: options.TableName,
+    before: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id, a branch, a tag, or `current`.")],
+    after: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Another one.")] = "current",
+    catalog: options.CatalogName = None,
+    catalog_uri: options.CatalogUri = None,
+    properties: options.Properties = None,
+    folder: options.Folder = None,
+    state: options.State = None,
+    output: options.Output = OutputFormat.TABLE,
+) -> None:
+    """Show what lies between two snapshots: files, rows and bytes added and removed, and changes of the schema.
+
+    Example: tablewright diff sales.payments 7046316431216743921 current --catalog lake
+    """
+    from dataclasses import asdict
+
+    from tableformat.inspection.history import find_snapshot, snapshot_difference
+    from tablewright.cli.catalogs import AddressOptions, address
+    from tablewright.cli.output import echo
+
+    loaded = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state)).load()
+    old, new = find_snapshot(loaded.metadata, before), find_snapshot(loaded.metadata, after)
+    found = snapshot_difference(loaded, old, new)
+    totals = (
+        ("data files", found.added, found.removed),
+        ("delete files", found.added_deletes, found.removed_deletes),
+    )
+    columns = (
+        Column(""),
+        *(Column(title, right=True) for title in ("ADDED", "REMOVED", "ROWS +", "ROWS -", "SIZE +", "SIZE -", "SIZE")),
+    )
+    rows = [
+        (
+            name,
+            plus.files,
+            minus.files,
+            plus.records,
+            minus.records,
+            size(plus.bytes),
+            size(minus.bytes),
+            signed_size(plus.bytes - minus.bytes),
+        )
+        for name, plus, minus in totals
+    ]
+    show(output, columns, rows, asdict(found) | {"schema_changes": list(found.schema_changes)})
+    if output in (OutputFormat.TABLE, OutputFormat.WIDE):
+        echo()
+        echo("schema: " + ("; ".join(found.schema_changes) or "unchanged"))

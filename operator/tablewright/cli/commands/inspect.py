@@ -1,0 +1,113 @@
+"""`tablewright inspect`: a table's health, and what maintenance would make of it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tablewright.cli import options
+from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, echo, size, table_text
+
+if TYPE_CHECKING:
+    from tablewright.cli.examination import Examination
+
+_BAR = 32
+
+
+def inspect(
+    table: options.TableName,
+    catalog: options.CatalogName = None,
+    catalog_uri: options.CatalogUri = None,
+    properties: options.Properties = None,
+    folder: options.Folder = None,
+    state: options.State = None,
+    orphans: Annotated[bool, typer.Option("--orphans", help="Look for orphan files, too: lists the storage.")] = False,
+    output: options.Output = OutputFormat.TABLE,
+) -> None:
+    """Show a table's health: sizes of files, worst partitions, deletes, refs, and what each operation would save.
+
+    Example: tablewright inspect sales.payments --catalog lake
+    """
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    from tablewright.cli.catalogs import AddressOptions, address
+    from tablewright.cli.examination import examine
+
+    found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state))
+    seen = examine(found, now=datetime.now(UTC), orphans=orphans)
+    if output in (OutputFormat.JSON, OutputFormat.YAML):
+        document = {
+            "table": seen.name,
+            "location": seen.location,
+            "formatVersion": seen.format_version,
+            "targetFileBytes": seen.target_file_bytes,
+            "health": asdict(seen.health),
+            "refs": {name: ref.model_dump(mode="json", exclude_none=True) for name, ref in seen.refs.items()},
+            "savings": [
+                {"operation": each.operation, "note": each.note}
+                | ({} if each.plan is None else {"plan": each.plan.model_dump(mode="json")})
+                for each in seen.savings
+            ],
+        }
+        echo(as_json(document) if output is OutputFormat.JSON else as_yaml(_plain(document)).rstrip())
+    else:
+        echo("\n".join(_lines(seen)))
+
+
+def _plain(value: object) -> object:
+    """YAML has no tuples."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _lines(seen: "Examination") -> list[str]:
+    health = seen.health
+    small = 100 * health.small_files // health.data_files if health.data_files else 0
+    facts = [
+        ("table", seen.name),
+        ("location", seen.location),
+        ("format", f"Iceberg v{seen.format_version}"),
+        ("rows", f"{health.records:,}"),
+        ("data files", f"{health.data_files:,} of {size(health.data_bytes)}, median {size(health.median_file_bytes)}"),
+        ("small files", f"{health.small_files:,} ({small} %); the target is {size(seen.target_file_bytes)}"),
+        (
+            "deletes",
+            f"{health.delete_files:,} files ({health.position_delete_files:,} position, "
+            f"{health.equality_delete_files:,} equality, {health.deletion_vectors:,} vectors) "
+            f"on {health.files_with_deletes:,} data files",
+        ),
+        ("partitions", f"{health.partitions:,}"),
+        ("manifests", f"{health.manifests:,} of {size(health.manifest_bytes)}"),
+        ("snapshots", f"{health.snapshots:,}"),
+    ]
+    lines = [f"{name + ':':<13}{text}" for name, text in facts]
+    if health.size_histogram:
+        most = max(bucket.files for bucket in health.size_histogram)
+        lines += ["", "file sizes"]
+        for bucket in health.size_histogram:
+            bar = "#" * max(1, round(_BAR * bucket.files / most))
+            lines.append(f"  < {size(bucket.below_bytes):>10}  {bar:<{_BAR}}  {bucket.files:,}")
+    if len(health.worst_partitions) > 1:
+        titles = (Column("PARTITION"), *(Column(word, right=True) for word in ("FILES", "SMALL", "SIZE")))
+        worst = [(p.partition, p.data_files, p.small_files, size(p.data_bytes)) for p in health.worst_partitions]
+        lines += ["", table_text(titles, worst)]
+    refs = [(name, ref.snapshot_ref_type.value, str(ref.snapshot_id)) for name, ref in seen.refs.items()]
+    if refs:
+        lines += ["", table_text((Column("REF"), Column("KIND"), Column("SNAPSHOT")), refs)]
+    titles = (
+        Column("OPERATION"),
+        *(Column(word, right=True) for word in ("FILES", "SIZE", "SNAPSHOTS")),
+        Column("NOTE"),
+    )
+    savings = [
+        (
+            each.operation,
+            each.plan.files if each.plan else None,
+            size(each.plan.bytes) if each.plan else None,
+            each.plan.snapshots if each.plan else None,
+            each.note or ("" if each.plan and (each.plan.files or each.plan.snapshots) else "nothing to do"),
+        )
+        for each in seen.savings
+    ]
+    return [*lines, "", "what each operation would take in hand", table_text(titles, savings)]

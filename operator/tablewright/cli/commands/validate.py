@@ -1,0 +1,40 @@
+"""`tablewright validate`: what an API server and the operator would refuse, without either."""
+
+from tablewright.cli import options
+from tablewright.cli.exits import ExitCode
+from tablewright.cli.output import OutputFormat
+
+
+def validate(path: options.DeclaredFolder, output: options.Output = OutputFormat.TABLE) -> None:
+    """Check a folder of declarations by the rules of the API server, CEL included, and of the operator.
+
+    Every problem of the folder is named at once, with file, line and column. Nothing is read but the folder.
+
+    Example: tablewright validate -f examples/quickstart
+    """
+    import typer
+
+    from tablewright.cli.output import as_json, as_yaml, echo, tell
+    from tablewright.embedded.folder import InvalidFolderError, Validation, validate_folder
+
+    try:
+        found = validate_folder(path)
+    except InvalidFolderError as error:
+        found = Validation(0, tuple(error.findings))
+    if output in (OutputFormat.JSON, OutputFormat.YAML):
+        document = {
+            "valid": not found.findings,
+            "objects": found.objects,
+            "problems": [
+                {"place": finding.place, "message": finding.message, "refusedBy": finding.judge.value}
+                for finding in found.findings
+            ],
+        }
+        echo(as_json(document) if output is OutputFormat.JSON else as_yaml(document).rstrip())
+    else:
+        for finding in found.findings:
+            tell(f"error: {finding}")
+        count = f"{found.objects} object{'s' * (found.objects != 1)}"
+        problems = f"{len(found.findings)} problem{'s' * (len(found.findings) != 1)}"
+        echo(f"{count}: {problems if found.findings else 'no problems'}")
+    raise typer.Exit(ExitCode.BAD_INPUT if found.findings else ExitCode.FINE)

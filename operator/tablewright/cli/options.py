@@ -1,0 +1,35 @@
+"""The options that several commands share, each worded once. Light to import: `--help` must not wait for libraries."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tablewright.cli.output import OutputFormat
+
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How results are shown.")]
+TableName = Annotated[
+    str, typer.Argument(metavar="TABLE", help="namespace.table; with -f, the declaration's own name will do.")
+]
+CatalogName = Annotated[
+    str | None, typer.Option("--catalog", metavar="NAME", help="A catalog of PyIceberg's own configuration.")
+]
+CatalogUri = Annotated[
+    str | None,
+    typer.Option("--catalog-uri", metavar="URI", help="A catalog's address: https:// (REST), sqlite:///, thrift://."),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="KEY=VALUE", help="A property of the catalog or its storage; may be repeated."),
+]
+Folder = Annotated[
+    Path | None, typer.Option("--filename", "-f", help="A folder of declarations (or one file) that has the table.")
+]
+DeclaredFolder = Annotated[Path, typer.Option("--filename", "-f", help="A YAML file, or a folder of them.")]
+State = Annotated[
+    Path | None,
+    typer.Option(help="Where the embedded catalog, warehouse and history are kept (default: FOLDER/.tablewright)."),
+]
+Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="A kubeconfig file (default: kubectl's own).")]
+Context = Annotated[str | None, typer.Option("--context", help="A context of the kubeconfig.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Only objects of this namespace.")]

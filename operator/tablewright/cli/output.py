@@ -1,0 +1,112 @@
+"""How results are shown: a table as kubectl prints it, or YAML or JSON for programs.
+
+On a terminal some words have a colour; in a pipe, and where NO_COLOR is set, nothing has. Results go to standard
+output, everything about the work itself to standard error.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import IO, Any
+
+import yaml
+
+
+class OutputFormat(StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    YAML = "yaml"
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    wide_only: bool = False
+    right: bool = False
+
+
+Cell = str | int | None
+_COLOURS = {
+    "32": frozenset({"True", "Succeeded", "fine"}),
+    "31": frozenset({"False", "Failed", "refused"}),
+    "33": frozenset({"Unknown", "Running", "Pending", "due"}),
+}
+
+
+def echo(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def tell(text: str) -> None:
+    """A line about the work, for whoever watches; results are no such lines."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def has_colour(stream: IO[str]) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def show(form: OutputFormat, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], document: Any) -> None:
+    """The rows for people, or the document that they were made from, for programs."""
+    if form is OutputFormat.JSON:
+        echo(as_json(document))
+    elif form is OutputFormat.YAML:
+        echo(as_yaml(document).rstrip())
+    else:
+        echo(table_text(columns, rows, wide=form is OutputFormat.WIDE, colour=has_colour(sys.stdout)))
+
+
+def as_json(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, default=str)
+
+
+def as_yaml(document: Any) -> str:
+    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def table_text(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, wide: bool = False, colour: bool = False
+) -> str:
+    shown = [number for number, column in enumerate(columns) if wide or not column.wide_only]
+    texts = [[columns[number].title for number in shown]]
+    texts += [[_text(row[number]) for number in shown] for row in rows]
+    widths = [max(len(line[place]) for line in texts) for place in range(len(shown))]
+    lines = []
+    for row, line in enumerate(texts):
+        cells = [
+            cell.rjust(width) if columns[number].right else cell.ljust(width)
+            for cell, width, number in zip(line, widths, shown, strict=True)
+        ]
+        text = "   ".join(_coloured(cell) if colour and row else cell for cell in cells)
+        lines.append(text.rstrip())
+    return "\n".join(lines)
+
+
+def size(count: int) -> str:
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def signed_size(count: int) -> str:
+    return f"+{size(count)}" if count > 0 else size(count)
+
+
+def _text(cell: Cell) -> str:
+    return "-" if cell is None or cell == "" else f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def _coloured(cell: str) -> str:
+    for code, words in _COLOURS.items():
+        if cell.strip() in words:
+            return f"\x1b[{code}m{cell}\x1b[0m"
+    return cell

@@ -1,0 +1,131 @@
+"""Carries one operation out on one table, here and now, and says what came of it."""
+
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pyiceberg.table import Table, TableProperties
+
+from tableformat.maintenance.job import JobReport, MaintenanceJob, Work
+from tablewright.act.jobs import maintenance_job
+from tablewright.api.durations import parse_duration
+from tablewright.api.objects import parse
+from tablewright.api.quantities import parse_size
+from tablewright.api.run import MaintenanceRun
+from tablewright.cli.catalogs import AddressedTable
+from tablewright.cli.exits import ExitCode, InputError
+from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, echo, has_colour, size, table_text, tell
+from tablewright.cli.progress import progress_bar
+from tablewright.embedded.driver import DriverEnded, run_driver
+
+_Options = TypeVar("_Options", bound=BaseModel)
+_FIGURES = ("data_files", "small_files", "delete_files", "data_bytes", "records", "snapshots", "manifests")
+
+
+def carry_out(found: AddressedTable, work: Work, *, dry_run: bool, output: OutputFormat) -> ExitCode:
+    """The run's id is in its commits: `rollback --before-run` undoes them."""
+    run_id = str(uuid.uuid4())
+    job = MaintenanceJob(run_id=run_id, catalog=found.config, identifier=found.identifier, work=work, dry_run=dry_run)
+    report = JobReport(succeeded=False, reason="DriverFailed", message="the driver did not end")
+    with progress_bar(f"{work.operation} {found.name}") as bar:
+        for event in run_driver(job):
+            if isinstance(event, DriverEnded):
+                report = event.parsed()
+            else:
+                bar.at(event)
+    _show(found, work, report, run_id, output)
+    return ExitCode.FINE if report.succeeded else ExitCode.NOT_AS_WANTED
+
+
+def declared_work(found: AddressedTable, operation: str) -> dict[str, Any]:
+    """The options that a declared table's policy gives; none for a table that nobody declared here."""
+    if found.declared is None or found.policy is None or found.declared_catalog is None:
+        return {}
+    spec = {"tableRef": {"name": found.declared.metadata.name}, "operation": operation}
+    run = parse(MaintenanceRun, {"metadata": {"name": "by-hand"}, "spec": spec})
+    work = maintenance_job(run, found.declared, found.policy, found.declared_catalog).work
+    options: BaseModel | None = getattr(work, "options", None)
+    return {} if options is None else options.model_dump(exclude_unset=True)
+
+
+def options_of(kind: type[_Options], known: Mapping[str, Any], given: Mapping[str, Any]) -> _Options:
+    """What was typed over what the policy says over the operation's own defaults."""
+    values = {**known, **{name: value for name, value in given.items() if value is not None}}
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"--{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}".removeprefix("--: ")
+            for problem in error.errors()
+        )
+        raise InputError(problems.replace("Value error, ", "")) from None
+
+
+def target_bytes(table: Table) -> int:
+    own = table.properties.get(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, "")
+    return int(own) if own.isdecimal() and int(own) > 0 else TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+
+
+def size_option(name: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise InputError(f"--{name}: {error}") from None
+
+
+def duration_option(name: str, text: str | None) -> int | None:
+    """In milliseconds."""
+    try:
+        return None if text is None else int(parse_duration(text).total_seconds() * 1000)
+    except ValueError as error:
+        raise InputError(f"--{name}: {error}") from None
+
+
+def time_option(name: str, text: str) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--{name}: {text!r} is not a time: write one such as 2026-09-30T23:59:59Z") from None
+    if when.tzinfo is None:
+        raise InputError(f"--{name}: {text!r} has no zone: write one such as 2026-09-30T23:59:59Z")
+    return when
+
+
+def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, output: OutputFormat) -> None:
+    if output in (OutputFormat.JSON, OutputFormat.YAML):
+        document = {
+            "table": found.name,
+            "operation": work.operation,
+            "run": run_id,
+            **report.model_dump(mode="json", exclude_defaults=True),
+        }
+        document |= {"succeeded": report.succeeded, "message": report.message}
+        echo(as_json(document) if output is OutputFormat.JSON else as_yaml(document).rstrip())
+        return
+    if not report.succeeded:
+        tell(f"error: {work.operation} of {found.name} failed ({report.reason}): {report.message}")
+        return
+    echo(f"{found.name}: {work.operation}: {report.message}")
+    if report.after is None and report.plan is not None:
+        plan = report.plan
+        echo(
+            f"would touch {plan.files:,} files of {size(plan.bytes)}, {plan.rows:,} rows, {plan.snapshots:,} snapshots"
+        )
+        for line in plan.lines:
+            echo(f"  {line}")
+    elif report.before is not None and report.after is not None:
+        rows = [
+            (name.replace("_", " "), _figure(name, before), _figure(name, after))
+            for name in _FIGURES
+            for before, after in [(getattr(report.before, name), getattr(report.after, name))]
+        ]
+        columns = (Column(""), Column("BEFORE", right=True), Column("AFTER", right=True))
+        echo(table_text(columns, rows, colour=has_colour(sys.stdout)))
+        echo(f"run {run_id}")
+
+
+def _figure(name: str, value: int) -> str:
+    return size(value) if name.endswith("bytes") else f"{value:,}"

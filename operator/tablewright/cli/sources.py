@@ -1,0 +1,101 @@
+"""Where `get` and `describe` find objects: in a cluster, or in a folder and what `apply` remembers of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tablewright.api.admission.problems import did_you_mean
+from tablewright.api.admission.schemas import known_kinds, names_of
+from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject, KubernetesResource
+from tablewright.cli.exits import InputError
+
+# What people call the kinds in speech; the CRDs' own names and short names are known as well.
+_EVERYDAY = {
+    "ManagedTable": ("table", "tables"),
+    "MaintenanceRun": ("run", "runs"),
+    "TableCatalog": ("catalog", "catalogs"),
+    "TablePolicy": ("policy", "policies"),
+}
+
+
+class Source(Protocol):
+    def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
+        """All of the kind, by namespace and name."""
+        ...
+
+
+def kind_named(word: str) -> str:
+    for kind in known_kinds():
+        if word.lower() in names_of(kind) or word.lower() in _EVERYDAY.get(kind, ()):
+            return kind
+    known = sorted({name for kind in known_kinds() for name in _EVERYDAY.get(kind, ())})
+    raise InputError(f"there is no kind {word!r}: {did_you_mean(word, known)}")
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    path: Path
+    state: Path
+
+    def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
+        from tablewright.embedded.folder import read_folder
+        from tablewright.embedded.state import EmbeddedState
+
+        declarations, remembered = read_folder(self.path), EmbeddedState(self.state)
+        remembered.look()
+        found: list[KubernetesObject]
+        if kind == "MaintenanceRun":
+            found = [_whole(run, kind) for run in remembered.runs()]
+        elif kind == "ManagedTable":
+            found = [_whole(remembered.remembered(table), kind) for table in declarations.tables]
+        else:
+            declared = declarations.catalogs if kind == "TableCatalog" else declarations.policies
+            found = [_whole(each, kind) for each in declared]
+        return _sorted([obj for obj in found if namespace in (None, obj["metadata"]["namespace"])])
+
+
+@dataclass(frozen=True)
+class ClusterSource:
+    kubeconfig: Path | None
+    context: str | None
+
+    def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
+        from kubernetes import client, config
+        from urllib3.exceptions import HTTPError
+
+        plural = next(name for name in names_of(kind) if name.endswith("s") and name != kind.lower())
+        file = str(self.kubeconfig) if self.kubeconfig else None
+        try:
+            api = client.CustomObjectsApi(config.new_client_from_config(file, self.context))
+        except config.ConfigException as error:
+            raise InputError(f"the cluster cannot be reached: {error}; give --kubeconfig, or -f for a folder") from None
+        try:
+            if namespace is None:
+                answer: Any = api.list_cluster_custom_object(GROUP, VERSION, plural, _request_timeout=15)
+            else:
+                answer = api.list_namespaced_custom_object(GROUP, VERSION, namespace, plural, _request_timeout=15)
+        except client.ApiException as error:
+            raise InputError(f"the API server refused: {error.status} {error.reason}{_hint(error.status)}") from None
+        except HTTPError as error:
+            raise ConnectionError(f"the API server cannot be reached: {error}") from None
+        return _sorted(answer["items"])
+
+
+def _hint(status: int) -> str:
+    return f" (are the CRDs of {GROUP} installed? kubectl apply --server-side -f crds/)" if status == 404 else ""
+
+
+def _whole(value: KubernetesResource, kind: str) -> KubernetesObject:
+    return {"apiVersion": API_VERSION, "kind": kind, **_without_empty(value.to_json())}
+
+
+def _without_empty(value: Any) -> Any:
+    """Models fill in what was not said; people want to read what was."""
+    if isinstance(value, dict):
+        filled = {key: _without_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in filled.items() if inner not in (None, {}, [], "")}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
+
+
+def _sorted(objects: list[KubernetesObject]) -> list[KubernetesObject]:
+    return sorted(objects, key=lambda obj: (obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))

@@ -1,0 +1,125 @@
+"""YAML files as plain values, each with the line and column of every field, so that a problem can be pointed at.
+
+Scalars mean what they mean to kubectl: `22:00` and `2026-09-30T23:59:59Z` are text, which PyYAML by itself would turn
+into a number and a date. A key that is there twice in one mapping is an error, as it is to the API server.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from tablewright.api.admission import Path as FieldPath
+from tablewright.api.admission import Problem
+
+
+@dataclass(frozen=True)
+class Position:
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a file: its value, and where its fields are."""
+
+    file: Path
+    value: Any
+    names: dict[FieldPath, Position]
+    values: dict[FieldPath, Position]
+
+    def place(self, problem: Problem) -> str:
+        """The problem's position, or that of the nearest field around it which is there."""
+        path = problem.path
+        positions = self.values if problem.at_value else self.names
+        while path and path not in positions:
+            path, positions = path[:-1], self.values
+        position = positions.get(path, self.values[()])
+        return f"{self.file}:{position.line}:{position.column}"
+
+
+@dataclass(frozen=True)
+class BrokenYaml:
+    """A file, or a part of it, that cannot be read at all."""
+
+    place: str
+    message: str
+
+
+class _Loader(yaml.SafeLoader):
+    """Like PyYAML's safe loader, with Kubernetes' idea of what a plain scalar is."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own attribute, which the calls below fill
+
+
+_NUMBER = "-+0123456789"
+_FLOAT = r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan"
+_INT = r"[-+]?0b[01_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+"
+for _tag, _pattern, _first in (
+    ("bool", r"yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
+    ("int", _INT, _NUMBER),
+    ("float", _FLOAT, _NUMBER + "."),
+    ("merge", r"<<", "<"),
+    ("null", r"~|null|Null|NULL", "~nN"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), [*_first])
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
+
+
+def read_documents(file: Path) -> Iterator[Document | BrokenYaml]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        yield BrokenYaml(str(file), f"is not UTF-8 text (byte {error.start})")
+        return
+    except OSError as error:
+        yield BrokenYaml(str(file), f"cannot be read: {error.strerror}")
+        return
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if node is None or (isinstance(node, ScalarNode) and node.tag == "tag:yaml.org,2002:null"):
+                continue  # nothing between two separators
+            yield _document(file, loader, node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+        yield BrokenYaml(where, f"{error.context}: {error.problem}" if error.context else str(error.problem))
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        yield BrokenYaml(f"{file}:{line}:1", f"{error.reason}: {chr(error.character)!r}")
+    except (ValueError, RecursionError) as error:
+        yield BrokenYaml(str(file), str(error))
+
+
+def _document(file: Path, loader: _Loader, node: Node) -> Document:
+    names: dict[FieldPath, Position] = {}
+    values: dict[FieldPath, Position] = {}
+    _find(node, (), names, values)
+    return Document(file, loader.construct_document(node), names, values)
+
+
+def _find(node: Node, path: FieldPath, names: dict[FieldPath, Position], values: dict[FieldPath, Position]) -> None:
+    values[path] = _position(node)
+    if isinstance(node, MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = key.value if isinstance(key, ScalarNode) else str(key)
+            if name in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the field {name} is there twice", key.start_mark)
+            seen.add(name)
+            names[(*path, name)] = _position(key)
+            _find(value, (*path, name), names, values)
+    elif isinstance(node, SequenceNode):
+        for number, item in enumerate(node.value):
+            names[(*path, number)] = _position(item)
+            _find(item, (*path, number), names, values)
+
+
+def _position(node: Node) -> Position:
+    return Position(node.start_mark.line + 1, node.start_mark.column + 1)

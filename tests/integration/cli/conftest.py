@@ -1,0 +1,105 @@
+"""The command line as a user runs it: as a process, in a pipe and in a terminal."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import SqlConfig, open_catalog
+from tests.servers import toolchain
+
+TABLES = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: ManagedTable
+metadata: {name: events, namespace: sales}
+spec:
+  catalogRef: {name: lake}
+  schema:
+    columns:
+      - {name: id, type: long, required: true}
+      - {name: name, type: string}
+  layout: {targetFileSize: 16Mi}
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The user's own, without what would change how things look; with the Java that the tests have."""
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("PYICEBERG_")}
+    for name in ("NO_COLOR", "FORCE_COLOR", "KUBECONFIG"):
+        plain.pop(name, None)
+    java_home = str(Path(toolchain.java()).resolve().parent.parent)
+    return {**plain, "TERM": "xterm", "COLUMNS": "120", "JAVA_HOME": java_home, **more}
+
+
+def run_cli(*arguments: str | Path, cwd: Path | None = None, **more: str) -> Ended:
+    command = [sys.executable, "-m", "tablewright", *map(str, arguments)]
+    done = subprocess.run(command, env=environment(**more), cwd=cwd, capture_output=True, text=True, timeout=240)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def run_in_terminal(*arguments: str | Path, **more: str) -> Ended:
+    """With a terminal as all three of its streams."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "tablewright", *map(str, arguments)]
+    process = subprocess.Popen(command, env=environment(**more), stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    shown = b""
+    try:
+        while chunk := os.read(leader, 65536):
+            shown += chunk
+    except OSError:  # Linux says so when the last writer has gone
+        pass
+    finally:
+        os.close(leader)
+    return Ended(process.wait(60), shown.decode().replace("\r\n", "\n"), "")
+
+
+def embedded_catalog(folder: Path) -> Catalog:
+    state = folder / ".tablewright"
+    return open_catalog(
+        SqlConfig(name="lake", uri=f"sqlite:///{state}/catalog.db", warehouse=f"file://{state}/warehouse")
+    )
+
+
+def rows(first: int, count: int) -> pa.Table:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    numbers = range(first, first + count)
+    return pa.Table.from_pydict({"id": list(numbers), "name": [f"n{n}" for n in numbers]}, schema=schema)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one declared table, applied, and three commits in it. Read only: tests share it."""
+    path = tmp_path_factory.mktemp("folder")
+    (path / "events.yaml").write_text(TABLES)
+    assert run_cli("apply", "-f", path).code == 0
+    table = embedded_catalog(path).load_table(("sales", "events"))
+    for first in (0, 10, 20):
+        table.append(rows(first, 10))
+    assert run_cli("apply", "-f", path).code == 0
+    return path
+
+
+@pytest.fixture
+def fresh_folder(tmp_path: Path) -> Callable[[str], Path]:
+    """A folder with these declarations and nothing else."""
+
+    def make(text: str) -> Path:
+        (tmp_path / "tables.yaml").write_text(text)
+        return tmp_path
+
+    return make

@@ -1,0 +1,170 @@
+"""Commands that only read: history, diff, export, get, describe; by folder, by address and by PyIceberg's own file."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from pyiceberg.types import StringType
+
+from tests.integration.cli.conftest import TABLES, embedded_catalog, rows, run_cli, run_in_terminal
+
+
+def uri(folder: Path) -> str:
+    return f"sqlite:///{folder}/.tablewright/catalog.db"
+
+
+def masked(text: str) -> str:
+    """Ids and times differ from run to run; their places in the table do not."""
+    text = re.sub(r"\b\d{16,19}\b", lambda match: "I" * len(match[0]), text)
+    text = re.sub(r"I{16,19} *", "ID   ", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
+
+
+GOLDEN_HISTORY = """\
+SNAPSHOT TIME OPERATION FILES + FILES - ROWS + ROWS - FILES ROWS REFS
+ID TIME append 1 - 10 - 3 30 main
+ID TIME append 1 - 10 - 2 20 -
+ID TIME append 1 - 10 - 1 10 -
+"""
+
+
+def test_history_lists_snapshots_the_newest_first(folder: Path) -> None:
+    shown = run_cli("history", "events", "-f", folder)
+    assert shown.code == 0, shown.err
+    assert re.sub(r" +", " ", masked(shown.out)) == GOLDEN_HISTORY
+    assert run_cli("history", "sales.events", "--catalog-uri", uri(folder)).out == shown.out
+    entries = json.loads(run_cli("history", "sales/events", "-f", folder, "-o", "json", "--limit", "2").out)
+    assert [entry["total_records"] for entry in entries] == [30, 20]
+    assert entries[0]["parent_id"] == entries[1]["snapshot_id"]
+
+
+def test_diff_counts_files_rows_and_bytes_and_names_schema_changes(tmp_path: Path) -> None:
+    (tmp_path / "events.yaml").write_text(TABLES)
+    assert run_cli("apply", "-f", tmp_path).code == 0
+    table = embedded_catalog(tmp_path).load_table(("sales", "events"))
+    table.append(rows(0, 10))
+    table.append(rows(10, 5))
+    first = table.snapshots()[0].snapshot_id
+    table.overwrite(rows(100, 3))
+    with table.update_schema() as update:
+        update.rename_column("name", "label")
+        update.add_column("city", StringType())
+    table.append(rows(200, 1).rename_columns(["id", "label"]))
+    shown = run_cli("diff", "events", str(first), "current", "-f", tmp_path)
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    assert lines[1].split()[:6] == ["data", "files", "2", "1", "4", "10"]
+    assert lines[-1] == "schema: renamed name to label; added city (string)"
+    found = json.loads(run_cli("diff", "events", str(first), "-f", tmp_path, "-o", "json").out)
+    assert (found["added"]["files"], found["removed"]["records"]) == (2, 10)
+    sizes = table.inspect.all_data_files()
+    assert found["added"]["bytes"] < sum(sizes["file_size_in_bytes"].to_pylist())
+
+
+def test_an_exported_table_is_adopted_without_a_change(folder: Path, tmp_path: Path) -> None:
+    exported = run_cli("export", "sales.events", "--catalog-uri", uri(folder))
+    assert exported.code == 0, exported.err
+    document = yaml.safe_load(exported.out)
+    assert document["spec"]["layout"] == {"targetFileSize": "16Mi"}
+    (tmp_path / "adopted.yaml").write_text(exported.out)
+    catalog = f"""\
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata: {{name: lake, namespace: sales}}
+spec: {{sql: {{uri: "{uri(folder)}"}}, warehouse: "file://{folder}/.tablewright/warehouse"}}
+"""
+    (tmp_path / "catalog.yaml").write_text(catalog)
+    before = embedded_catalog(folder).load_table(("sales", "events")).metadata_location
+    adopted = run_cli("apply", "-f", tmp_path)
+    assert (adopted.code, adopted.err) == (0, "")
+    assert embedded_catalog(folder).load_table(("sales", "events")).metadata_location == before
+
+
+def test_a_catalog_is_found_by_pyicebergs_own_configuration(folder: Path, tmp_path: Path) -> None:
+    content = {"catalog": {"lake": {"uri": uri(folder), "warehouse": f"file://{folder}/w"}}}
+    (tmp_path / ".pyiceberg.yaml").write_text(yaml.safe_dump(content))
+    named = run_cli("history", "sales.events", "--catalog", "lake", PYICEBERG_HOME=str(tmp_path))
+    assert named.code == 0, named.err
+    assert len(named.out.splitlines()) == 4
+    wrong = run_cli("history", "sales.events", "--catalog", "laek", PYICEBERG_HOME=str(tmp_path))
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err == "error: --catalog: PyIceberg's configuration has no catalog 'laek': did you mean lake?\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["history", "sales.event"], "there is no table sales.event: did you mean events?"),
+        (["history", "slaes.events"], "there is no table slaes.events: there is no namespace 'slaes'; did you mean"),
+        (["history", "events"], "'events' is no table's name: write namespace.table"),
+        (["diff", "sales.events", "17"], "the table has no snapshot '17': give an id that `history` shows"),
+        (["history", "sales.events", "--property", "x"], "--property 'x': write key=value"),
+        (["history", "sales.events", "-f", "."], "give a folder with -f, or a catalog with --catalog or --catalog-uri"),
+    ],
+    ids=["no such table", "no such namespace", "half a name", "no such snapshot", "bad property", "two addresses"],
+)
+def test_what_cannot_be_found_is_named_with_what_can(folder: Path, arguments: list[str], complaint: str) -> None:
+    ended = run_cli(*arguments, "--catalog-uri", uri(folder))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {complaint}")
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_mistyped_database_is_not_created(tmp_path: Path) -> None:
+    ended = run_cli("history", "sales.events", "--catalog-uri", f"sqlite:///{tmp_path}/typo.db")
+    assert ended.code == 2
+    assert f"there is no file {tmp_path}/typo.db" in ended.err
+    assert list(tmp_path.iterdir()) == []
+    assert "give --property type=" in run_cli("history", "a.b", "--catalog-uri", "warehouse").err
+    asked = run_cli("history", "a.b", PYICEBERG_HOME=str(tmp_path), HOME=str(tmp_path))
+    assert asked.code == 2
+    assert "which catalog? Give --catalog NAME" in asked.err
+
+
+def test_a_catalog_that_does_not_answer_has_an_exit_code_of_its_own() -> None:
+    ended = run_cli("history", "sales.events", "--catalog-uri", "http://127.0.0.1:9")
+    assert ended.code == 4, ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_get_shows_a_folders_tables_in_kubectls_columns(folder: Path) -> None:
+    shown = run_cli("get", "tables", "-f", folder)
+    title, row = shown.out.splitlines()
+    assert title.split()[:3] == ["NAMESPACE", "NAME", "READY"]
+    assert row.split()[:3] == ["sales", "events", "True"]
+    assert run_cli("get", "mtbl", "-f", folder, "-n", "sales").out.startswith("NAME ")
+    whole = yaml.safe_load(run_cli("get", "table", "events", "-f", folder, "-o", "yaml").out)
+    assert whole["status"]["health"]["dataFiles"] == 3
+    described = run_cli("describe", "table", "events", "-f", folder)
+    assert described.out.startswith("Name:       events\nNamespace:  sales\n")
+    assert "Ready" in described.out
+
+
+def test_get_names_what_it_does_not_know(folder: Path) -> None:
+    assert "there is no kind 'tabel': did you mean table?" in run_cli("get", "tabel", "-f", folder).err
+    missing = run_cli("describe", "table", "event", "-f", folder)
+    assert (missing.code, missing.err) == (2, "error: there is no ManagedTable 'event': did you mean events?\n")
+    nothing = run_cli("get", "runs", "-f", folder)
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "no runs found\n")
+
+
+def test_colours_are_for_terminals_and_not_for_those_who_want_none(folder: Path) -> None:
+    assert "\x1b[32mTrue" in run_in_terminal("get", "tables", "-f", folder).out
+    assert "\x1b" not in run_in_terminal("get", "tables", "-f", folder, NO_COLOR="1").out
+    assert "\x1b" not in run_cli("get", "tables", "-f", folder).out
+
+
+def test_help_has_an_example_for_every_command() -> None:
+    from tablewright.cli.main import app
+
+    commands = [command.callback for command in app.registered_commands]
+    assert len(commands) >= 8
+    for command in commands:
+        assert command is not None
+        if command.__name__ != "operator":
+            assert "Example" in (command.__doc__ or ""), command.__name__
+    shown = run_cli("--help")
+    assert shown.code == 0
+    assert "Exit codes: 0 fine" in shown.out

@@ -1,0 +1,117 @@
+"""YAML with positions: what a problem points at, and what plain scalars mean to Kubernetes."""
+
+from pathlib import Path
+
+import pytest
+
+from tablewright.api.admission import Problem
+from tablewright.embedded.documents import BrokenYaml, Document, read_documents
+from tablewright.embedded.folder import InvalidFolderError, Judge, read_folder, validate_folder
+
+TABLE = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: ManagedTable
+metadata: {name: events, namespace: sales}
+spec:
+  catalogRef: {name: lake}
+  schema:
+    columns:
+      - {name: id, type: long}
+      - {name: name, type: string}
+"""
+
+
+def documents(tmp_path: Path, text: str) -> list[Document | BrokenYaml]:
+    (tmp_path / "file.yaml").write_text(text)
+    return list(read_documents(tmp_path / "file.yaml"))
+
+
+def test_plain_scalars_mean_what_they_mean_to_kubectl(tmp_path: Path) -> None:
+    [document] = documents(tmp_path, "{t: 22:00, d: 2026-09-30T23:59:59Z, i: 12, f: 1e3, b: on, n: ~, e: , s: 08}")
+    assert isinstance(document, Document)
+    expected = {"t": "22:00", "d": "2026-09-30T23:59:59Z", "i": 12, "f": 1000.0, "b": True, "n": None, "e": None}
+    assert document.value == {**expected, "s": "08"}
+
+
+def test_a_problem_is_pointed_at_by_line_and_column(tmp_path: Path) -> None:
+    [document] = documents(tmp_path, TABLE)
+    assert isinstance(document, Document)
+    file = tmp_path / "file.yaml"
+    value = Problem(("spec", "schema", "columns", 1, "type"), "")
+    assert document.place(value) == f"{file}:9:28"
+    assert document.place(Problem(value.path, "", at_value=False)) == f"{file}:9:22"
+    missing = Problem(("spec", "schema", "columns", 1, "doc"), "", at_value=False)
+    assert document.place(missing) == f"{file}:9:9", "of what is not there, the nearest thing around it"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("a: [", ":1:5", "expected the node content"),
+        ("a: 1\na: 2\n", ":2:1", "the field a is there twice"),
+        ("a: 1\n\tb: 2\n", ":2:1", "found character '\\t'"),
+        ("a: \x07\n", ":1:1", "special characters are not allowed"),
+    ],
+    ids=["not closed", "twice", "tab", "control character"],
+)
+def test_broken_yaml_is_named_with_its_place(tmp_path: Path, text: str, place: str, message: str) -> None:
+    [broken] = documents(tmp_path, text)
+    assert isinstance(broken, BrokenYaml)
+    assert broken.place == f"{tmp_path / 'file.yaml'}{place}"
+    assert message in broken.message
+
+
+def test_what_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file.yaml").write_bytes(b"a: \xff\xfe")
+    [broken] = read_documents(tmp_path / "file.yaml")
+    assert isinstance(broken, BrokenYaml)
+    assert broken.message == "is not UTF-8 text (byte 3)"
+
+
+def test_all_problems_of_a_folder_are_found_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TABLE.replace("catalogRef", "catalogref"))
+    (tmp_path / "b.yaml").write_text(TABLE.replace("ManagedTable", "MangedTable"))
+    (tmp_path / "c.yaml").write_text("a: [")
+    (tmp_path / "d.yaml").write_text(TABLE + "---\n" + TABLE)
+    (tmp_path / "e.yaml").write_text(TABLE.replace("events", "other").replace("type: string", "type: strng"))
+    (tmp_path / "f.yaml").write_text(
+        TABLE.replace("events", "third") + "  compaction: {schedule: '61 * * * *'}\n  timeZone: Mars/Olympus\n"
+    )
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "x.yaml").write_text("a: [")
+    found = [(str(f).removeprefix(f"{tmp_path}/"), f.judge) for f in validate_folder(tmp_path).findings]
+    assert [judge for _, judge in found] == [
+        Judge.API_SERVER,
+        Judge.API_SERVER,
+        Judge.API_SERVER,
+        Judge.YAML,
+        Judge.FOLDER,
+        Judge.OPERATOR,
+        Judge.OPERATOR,
+        Judge.OPERATOR,
+    ]
+    texts = [text for text, _ in found]
+    assert "a.yaml:5:3: spec.catalogRef: is required" in texts
+    assert "a.yaml:5:3: spec.catalogref: there is no such field: did you mean catalogRef?" in texts
+    assert "b.yaml:2:7: kind: is 'MangedTable': did you mean ManagedTable?" in texts
+    assert any(text.startswith("d.yaml:13:18: ManagedTable sales/events is declared twice") for text in texts)
+    assert any(text.startswith("e.yaml:9:28: spec.schema.columns[name].type: ") for text in texts)
+    assert any(text.startswith("f.yaml:10:26: spec.compaction.schedule: '61 * * * *' is not a cron") for text in texts)
+    assert any("f.yaml:11:13: spec.timeZone: 'Mars/Olympus' is not a time zone" in text for text in texts)
+
+
+def test_a_run_is_validated_but_not_applied_from_a_folder(tmp_path: Path) -> None:
+    run = TABLE[: TABLE.index("spec:")].replace("ManagedTable", "MaintenanceRun")
+    (tmp_path / "run.yaml").write_text(run + "spec: {tableRef: {name: events}, operation: Compact}\n")
+    assert validate_folder(tmp_path).findings == ()
+    with pytest.raises(InvalidFolderError, match=r"run.yaml:2:7: a MaintenanceRun is for a cluster"):
+        read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("make", [False, True], ids=["no such folder", "empty folder"])
+def test_a_folder_without_declarations_is_an_error(tmp_path: Path, make: bool) -> None:
+    folder = tmp_path / "folder"
+    if make:
+        folder.mkdir()
+    with pytest.raises(InvalidFolderError, match="there is no"):
+        read_folder(folder)
