@@ -1,18 +1,37 @@
 """What a table's snapshot consists of, and how healthy that is. Reads metadata and manifests, never data files."""
 
+from tableformat.inspection.applied_deletes import AppliedDeletes
+from tableformat.inspection.decoding import FORMATS, UnreadableManifest
 from tableformat.inspection.deletes import DataIndex, DeleteIndex, names_one_file
-from tableformat.inspection.files import LiveFile, SnapshotFiles, live_file, snapshot_files
+from tableformat.inspection.files import LiveFile, live_file
 from tableformat.inspection.health import TableHealth, table_health
 from tableformat.inspection.manifests import manifest_first_row_id, read_entries, read_manifests
 from tableformat.inspection.partitions import global_specs, partition_key, schema_of_spec
+from tableformat.inspection.snapshot_files import (
+    Booleans,
+    Floats,
+    Integers,
+    Partitions,
+    SnapshotFiles,
+    integers,
+    snapshot_files,
+)
 
 __all__ = [
+    "FORMATS",
+    "AppliedDeletes",
+    "Booleans",
     "DataIndex",
     "DeleteIndex",
+    "Floats",
+    "Integers",
     "LiveFile",
+    "Partitions",
     "SnapshotFiles",
     "TableHealth",
+    "UnreadableManifest",
     "global_specs",
+    "integers",
     "live_file",
     "manifest_first_row_id",
     "names_one_file",

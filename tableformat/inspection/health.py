@@ -3,19 +3,18 @@
 Pure arithmetic over the live files: what is healthy is the policy's business.
 """
 
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 
+import numpy as np
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 
-from tableformat.inspection.deletes import DeleteIndex
-from tableformat.inspection.files import LiveFile, SnapshotFiles, snapshot_files
+from tableformat.inspection.applied_deletes import AppliedDeletes
 from tableformat.inspection.partitions import global_specs, schema_of_spec
+from tableformat.inspection.snapshot_files import Integers, SnapshotFiles, integers, snapshot_files
 
 _WORST_PARTITIONS = 10
+_NAMED_PARTITIONS = 1000  # partitions that are as bad as each other are sorted by name, unless they are too many
 
 
 @dataclass(frozen=True)
@@ -62,68 +61,62 @@ class TableHealth:
 def table_health(table: Table, *, small_file_bytes: int) -> TableHealth:
     """The figures of the table's current snapshot; a file is small below `small_file_bytes`."""
     snapshot = table.current_snapshot()
-    files = SnapshotFiles((), (), ()) if snapshot is None else snapshot_files(table.io, snapshot)
-    sizes = [file.size_bytes for file in files.data]
-    partitions = _partitions(table, files.data, small_file_bytes)
-    vectors = [file for file in files.deletes if file.content_range is not None]
-    equality = [file for file in files.deletes if file.content == DataFileContent.EQUALITY_DELETES]
+    files = snapshot_files(table.io, snapshot)
+    sizes = integers(files.data, "size_bytes")
+    is_equality = integers(files.deletes, "content") == DataFileContent.EQUALITY_DELETES.value
+    vectors = len(files.deletes["content_offset"].drop_null())
+    with_data = np.unique(integers(files.data, "partition"))
+    applied = AppliedDeletes(files, global_specs=global_specs(table.metadata))
     return TableHealth(
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
         data_files=len(sizes),
-        small_files=sum(size < small_file_bytes for size in sizes),
-        data_bytes=sum(sizes),
-        records=sum(file.records for file in files.data),
-        delete_files=len(files.deletes),
+        small_files=int((sizes < small_file_bytes).sum()),
+        data_bytes=int(sizes.sum()),
+        records=int(integers(files.data, "records").sum()),
+        delete_files=files.deletes.num_rows,
         snapshots=len(table.metadata.snapshots),
         manifests=len(files.manifests),
-        median_file_bytes=median_low(sizes) if sizes else 0,
-        partitions=len(partitions),
-        position_delete_files=len(files.deletes) - len(vectors) - len(equality),
-        equality_delete_files=len(equality),
-        deletion_vectors=len(vectors),
-        files_with_deletes=_files_with_deletes(table, files),
-        delete_records=sum(file.records for file in files.deletes),
+        median_file_bytes=int(np.sort(sizes)[(len(sizes) - 1) // 2]) if len(sizes) else 0,
+        partitions=len(with_data),
+        position_delete_files=files.deletes.num_rows - vectors - int(is_equality.sum()),
+        equality_delete_files=int(is_equality.sum()),
+        deletion_vectors=vectors,
+        files_with_deletes=int((applied.deletes_of_file > 0).sum()),
+        delete_records=int(integers(files.deletes, "records").sum()),
         manifest_bytes=sum(manifest.manifest_length for manifest in files.manifests),
         size_histogram=_histogram(sizes),
-        worst_partitions=tuple(partitions[:_WORST_PARTITIONS]),
+        worst_partitions=_worst_partitions(table, files, small_file_bytes),
     )
 
 
-def _files_with_deletes(table: Table, files: SnapshotFiles) -> int:
-    if not files.deletes:
-        return 0
-    index = DeleteIndex(files.deletes, global_specs=global_specs(table.metadata))
-    return sum(bool(index.of(file)) for file in files.data)
+def _histogram(sizes: Integers) -> tuple[SizeBucket, ...]:
+    _, exponents = np.frexp(sizes.astype(np.float64))
+    found, counts = np.unique(exponents, return_counts=True)
+    return tuple(
+        SizeBucket(1 << exponent, count) for exponent, count in zip(found.tolist(), counts.tolist(), strict=True)
+    )
 
 
-def _histogram(sizes: Sequence[int]) -> tuple[SizeBucket, ...]:
-    counts: dict[int, int] = defaultdict(int)
-    for size in sizes:
-        counts[1 << size.bit_length()] += 1
-    return tuple(SizeBucket(below, counts[below]) for below in sorted(counts))
+def _worst_partitions(table: Table, files: SnapshotFiles, small_file_bytes: int) -> tuple[PartitionHealth, ...]:
+    """Those with the most small files; of two that have as many, the one with the first name."""
+    sizes, partitions = integers(files.data, "size_bytes"), integers(files.data, "partition")
+    number = len(files.partitions)
+    counts = np.bincount(partitions, minlength=number)
+    small = np.bincount(partitions[sizes < small_file_bytes], minlength=number)
+    total = np.zeros(number, np.int64)
+    np.add.at(total, partitions, sizes)
+    order = np.flatnonzero(counts)[np.argsort(-small[counts > 0], kind="stable")]
+    least = small[order[:_WORST_PARTITIONS]].min() if len(order) else 0
+    in_question = order[small[order] >= least][:_NAMED_PARTITIONS].tolist()
+    named = sorted((-int(small[n]), _name(table, files, n), n) for n in in_question)
+    return tuple(
+        PartitionHealth(name, int(counts[n]), -minus, int(total[n])) for minus, name, n in named[:_WORST_PARTITIONS]
+    )
 
 
-def _partitions(table: Table, data: Sequence[LiveFile], small_file_bytes: int) -> list[PartitionHealth]:
-    """Every partition, the one with the most small files first."""
-    members: dict[tuple[Hashable, ...], list[LiveFile]] = defaultdict(list)
-    for file in data:
-        members[file.partition_key].append(file)
-    found = [
-        (sum(file.size_bytes < small_file_bytes for file in files), _name(table, files[0]), files)
-        for files in members.values()
-    ]
-    return [
-        PartitionHealth(name, len(files), small, sum(file.size_bytes for file in files))
-        for small, name, files in sorted(found, key=lambda entry: (-entry[0], entry[1]))
-    ]
-
-
-def _name(table: Table, file: LiveFile) -> str:
-    spec, schema = table.specs()[file.spec_id], schema_of_spec(table.metadata, file.spec_id)
+def _name(table: Table, files: SnapshotFiles, partition: int) -> str:
+    spec_id, values = int(files.partitions.spec_ids[partition]), files.partitions.record(partition)
+    spec, schema = table.specs()[spec_id], schema_of_spec(table.metadata, spec_id)
     if not spec.fields:
         return ""
-    return (
-        spec.partition_to_path(file.partition, schema)
-        if schema is not None
-        else f"spec {spec.spec_id}: {file.partition}"
-    )
+    return spec.partition_to_path(values, schema) if schema is not None else f"spec {spec_id}: {values}"

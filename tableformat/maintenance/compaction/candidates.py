@@ -3,11 +3,13 @@
 Whether rewriting them together is worth the work is decided in `planning`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import expression_evaluator, inclusive_projection
@@ -18,8 +20,19 @@ from pyiceberg.typedef import Record
 
 from tableformat.engine import RowOrder
 from tableformat.errors import PermanentError
-from tableformat.inspection import DeleteIndex, LiveFile, SnapshotFiles, global_specs, schema_of_spec
+from tableformat.inspection import (
+    AppliedDeletes,
+    Booleans,
+    Floats,
+    Integers,
+    Partitions,
+    SnapshotFiles,
+    integers,
+    schema_of_spec,
+)
 from tableformat.maintenance.compaction.options import CompactionOptions
+
+_ROUNDING = 1e-9  # shares of rows are sums of fractions
 
 
 class BadFilter(PermanentError):
@@ -27,81 +40,75 @@ class BadFilter(PermanentError):
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A data file with the deletes that apply to it and the share of its rows that they are likely to delete."""
+class Candidates:
+    """Data files to rewrite: those of a partition one after the other, in the order in which they were written."""
 
-    file: LiveFile
-    deletes: tuple[LiveFile, ...]
-    deleted_rows: float
+    rows: Integers
+    """In the snapshot's table of data files."""
+    partitions: Integers
+    sizes: Integers
+    live_bytes: Floats
+    """Without the share of the rows that is likely to be deleted."""
+    must: Booleans
+    """Whether a file should be rewritten whatever its size: for its deletes or its order."""
 
-    must: bool
-    """Whether it should be rewritten whatever its size: for its deletes or its order."""
-
-    @property
-    def live_bytes(self) -> float:
-        return self.file.size_bytes * (1 - self.deleted_share)
-
-    @property
-    def deleted_share(self) -> float:
-        return min(1.0, self.deleted_rows / self.file.records) if self.file.records else 0.0
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 def find_candidates(
-    table: Table, files: SnapshotFiles, options: CompactionOptions, order: RowOrder | None, *, now: datetime
-) -> list[Candidate]:
+    table: Table,
+    files: SnapshotFiles,
+    applied: AppliedDeletes,
+    options: CompactionOptions,
+    order: RowOrder | None,
+    *,
+    now: datetime,
+) -> Candidates:
     """The files that are too small, too large, too much deleted or in the wrong order, where writers are at rest."""
-    busy = _busy_partitions(table, files, options, now)
-    wanted = _Filter(table, options.filter)
-    return [
-        candidate
-        for candidate in _with_deletes(table, files, options, order)
-        if (candidate.must or not options.small_below <= candidate.file.size_bytes <= options.large_above)
-        and candidate.file.partition_key not in busy
-        and wanted.may_match(candidate.file)
-    ]
+    sizes, records = integers(files.data, "size_bytes"), np.maximum(1, integers(files.data, "records"))
+    deleted = np.minimum(1.0, applied.deleted_rows / records)
+    must = deleted * 100 >= options.delete_ratio_percent * (1 - _ROUNDING)
+    if order is not None and order.sort_order_id is not None:
+        must |= files.data["sort_order_id"].fill_null(-1).to_numpy() != order.sort_order_id
+    wanted = must | (sizes < options.small_below) | (sizes > options.large_above)
+    partitions = integers(files.data, "partition")
+    if options.cool_down_seconds:
+        wanted &= ~_busy_partitions(table, files, options, now)[partitions]
+    chosen = _Filter(table, options.filter).may_match(files.partitions, np.unique(partitions[wanted]))
+    if chosen is not None:
+        wanted &= np.isin(partitions, chosen)
+    rows = _in_order(files, np.flatnonzero(wanted))
+    return Candidates(rows, partitions[rows], sizes[rows], (sizes * (1 - deleted))[rows], must[rows])
 
 
-def _with_deletes(
-    table: Table, files: SnapshotFiles, options: CompactionOptions, order: RowOrder | None
-) -> list[Candidate]:
-    """Every data file with its deletes. A delete file's rows are shared out among the rows that it applies to."""
-    index = DeleteIndex(files.deletes, global_specs=global_specs(table.metadata))
-    deletes = [tuple(index.of(file)) for file in files.data]
-    reach: Counter[tuple[str, tuple[int, int] | None]] = Counter()
-    for file, found in zip(files.data, deletes, strict=True):
-        for delete in found:
-            reach[delete.path, delete.content_range] += file.records
-    candidates = []
-    for file, applying in zip(files.data, deletes, strict=True):
-        deleted = sum(
-            delete.records * file.records / max(1, reach[delete.path, delete.content_range]) for delete in applying
-        )
-        many_deletes = deleted * 100 >= options.delete_ratio_percent * max(1, file.records)
-        wrong_order = (
-            order is not None and order.sort_order_id is not None and file.sort_order_id != order.sort_order_id
-        )
-        candidates.append(Candidate(file, applying, deleted, must=many_deletes or wrong_order))
-    return candidates
+def _in_order(files: SnapshotFiles, rows: Integers) -> Integers:
+    """Files that were written one after the other stay neighbours: their columns compress well together."""
+    keys = files.data.select(["partition", "sequence_number", "path"]).take(pa.array(rows, pa.int64()))
+    order: Integers = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]).to_numpy()
+    return rows[order]
 
 
-def _busy_partitions(
-    table: Table, files: SnapshotFiles, options: CompactionOptions, now: datetime
-) -> set[tuple[Hashable, ...]]:
+def _busy_partitions(table: Table, files: SnapshotFiles, options: CompactionOptions, now: datetime) -> Booleans:
     """The partitions that somebody wrote to during the cool-down; compactions do not count as writing."""
-    if not options.cool_down_seconds:
-        return set()
     since = (now.timestamp() - options.cool_down_seconds) * 1000
-    recent = {
-        snapshot.snapshot_id
-        for snapshot in table.metadata.snapshots
-        if snapshot.timestamp_ms > since
-        and not (snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE)
-    }
-    return {file.partition_key for file in (*files.data, *files.deletes) if file.added_snapshot_id in recent}
+    recent = pa.array(
+        [
+            snapshot.snapshot_id
+            for snapshot in table.metadata.snapshots
+            if snapshot.timestamp_ms > since
+            and not (snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE)
+        ],
+        pa.int64(),
+    )
+    busy = np.zeros(len(files.partitions), np.bool_)
+    for written in (files.data, files.deletes):
+        busy[integers(written, "partition")[pc.is_in(written["added_snapshot_id"], value_set=recent).to_numpy()]] = True
+    return busy
 
 
 class _Filter:
-    """Whether a file's partition can hold rows that the filter is about."""
+    """Which partitions can hold rows that the filter is about."""
 
     def __init__(self, table: Table, text: str | None) -> None:
         self._name = ".".join(table.name())
@@ -112,12 +119,18 @@ class _Filter:
         except Exception as error:  # the parser's own error types are not part of its interface
             raise BadFilter(f"table {self._name}: filter: {text!r} cannot be read: {error}") from error
 
-    def may_match(self, file: LiveFile) -> bool:
+    def may_match(self, partitions: Partitions, numbers: Integers) -> Integers | None:
+        """Those of the partitions that can hold such rows; none if that is true of all of them."""
         if isinstance(self._expression, AlwaysTrue):
-            return True
-        if file.spec_id not in self._by_spec:
-            self._by_spec[file.spec_id] = self._evaluator(file.spec_id)
-        return self._by_spec[file.spec_id](file.partition)
+            return None
+        found = [number for number in numbers.tolist() if self._matches(partitions, number)]
+        return np.array(found, np.int64)
+
+    def _matches(self, partitions: Partitions, number: int) -> bool:
+        spec_id = int(partitions.spec_ids[number])
+        if spec_id not in self._by_spec:
+            self._by_spec[spec_id] = self._evaluator(spec_id)
+        return self._by_spec[spec_id](partitions.record(number))
 
     def _evaluator(self, spec_id: int) -> Callable[[Record], bool]:
         spec = self._metadata.specs()[spec_id]

@@ -6,8 +6,11 @@ For every operation that rewrites data files; what is rewritten together, and wh
 from collections.abc import Sequence
 
 from pyiceberg.manifest import DataFileContent
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 
 from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
 from tableformat.engine.lineage import with_lineage
@@ -25,51 +28,83 @@ def rewrite_task(
     order: RowOrder | None = None,
 ) -> RewriteTask:
     """`files` are of one partition and spec, and `deletes` are all that apply to any of them."""
-    first, metadata = files[0], table.metadata
-    spec, partition = metadata.specs()[first.spec_id], first.partition
-    partition_schema = schema_of_spec(metadata, first.spec_id)
-    partition_path = ""
-    if partition_schema is not None and spec.fields:
-        partition_path = spec.partition_to_path(partition, partition_schema)
-    keeps_lineage = metadata.format_version >= 3
-    schema = with_lineage(metadata.schema()) if keeps_lineage else metadata.schema()
-    equality = [file for file in deletes if file.content == DataFileContent.EQUALITY_DELETES]
-    positions = [file for file in deletes if file.content == DataFileContent.POSITION_DELETES]
-    return RewriteTask(
-        task_id=task_id,
-        table=".".join(table.name()),
-        sources=tuple(
-            SourceFile(
-                file.path,
-                file.file_format.value,
-                file.size_bytes,
-                file.records,
-                file.sequence_number,
-                file.first_row_id,
-            )
-            for file in files
-        ),
-        position_deletes=tuple(_delete_file(file) for file in positions),
-        equality_deletes=tuple(_delete_file(file) for file in equality),
-        schema=schema,
-        read_schema=schema_with_keys(table, schema, {field_id for file in equality for field_id in file.equality_ids}),
-        spec=spec,
-        partition=partition,
-        partition_path=partition_path,
-        identity_values={
-            field.source_id: partition[position]
-            for position, field in enumerate(spec.fields)
-            if isinstance(field.transform, IdentityTransform) and partition[position] is not None
-        },
-        table_location=metadata.location,
-        table_properties=dict(metadata.properties),
-        target_file_bytes=options.target_file_bytes,
-        keeps_lineage=keeps_lineage,
-        order=order,
-        memory_bytes=options.task_memory_bytes,
-        verify_contents=options.verify_contents,
-        io_properties=dict(table.io.properties),
+    sources = tuple(
+        SourceFile(
+            file.path, file.file_format.value, file.size_bytes, file.records, file.sequence_number, file.first_row_id
+        )
+        for file in files
     )
+    return TaskMaking(table, options, order).task(task_id, files[0].spec_id, files[0].partition, sources, deletes)
+
+
+class TaskMaking:
+    """Makes many tasks of one table. What they have in common is there once."""
+
+    def __init__(self, table: Table, options: CompactionOptions, order: RowOrder | None) -> None:
+        self._table = table
+        self._options = options
+        self._order = order
+        metadata = table.metadata
+        self._keeps_lineage = metadata.format_version >= 3
+        self._schema = with_lineage(metadata.schema()) if self._keeps_lineage else metadata.schema()
+        self._properties, self._io_properties = dict(metadata.properties), dict(table.io.properties)
+        self._specs = metadata.specs()
+        self._partition_schemas: dict[int, Schema | None] = {}
+        self._read_schemas: dict[frozenset[int], Schema] = {}
+
+    def task(
+        self,
+        task_id: str,
+        spec_id: int,
+        partition: Record,
+        sources: tuple[SourceFile, ...],
+        deletes: Sequence[LiveFile],
+    ) -> RewriteTask:
+        """The sources are of the partition, and the deletes are all that apply to any of them."""
+        spec, options = self._specs[spec_id], self._options
+        # Each delete file once, in a certain order.
+        applying = sorted(
+            {(file.path, file.content_range): file for file in deletes}.values(),
+            key=lambda file: (file.sequence_number, file.path, file.content_range or (0, 0)),
+        )
+        equality = [file for file in applying if file.content == DataFileContent.EQUALITY_DELETES]
+        positions = [file for file in applying if file.content == DataFileContent.POSITION_DELETES]
+        return RewriteTask(
+            task_id=task_id,
+            table=".".join(self._table.name()),
+            sources=sources,
+            position_deletes=tuple(_delete_file(file) for file in positions),
+            equality_deletes=tuple(_delete_file(file) for file in equality),
+            schema=self._schema,
+            read_schema=self._read_schema(frozenset(key for file in equality for key in file.equality_ids)),
+            spec=spec,
+            partition=partition,
+            partition_path=self._partition_path(spec, partition),
+            identity_values={
+                field.source_id: partition[position]
+                for position, field in enumerate(spec.fields)
+                if isinstance(field.transform, IdentityTransform) and partition[position] is not None
+            },
+            table_location=self._table.metadata.location,
+            table_properties=self._properties,
+            target_file_bytes=options.target_file_bytes,
+            keeps_lineage=self._keeps_lineage,
+            order=self._order,
+            memory_bytes=options.task_memory_bytes,
+            verify_contents=options.verify_contents,
+            io_properties=self._io_properties,
+        )
+
+    def _partition_path(self, spec: PartitionSpec, partition: Record) -> str:
+        if spec.spec_id not in self._partition_schemas:
+            self._partition_schemas[spec.spec_id] = schema_of_spec(self._table.metadata, spec.spec_id)
+        schema = self._partition_schemas[spec.spec_id]
+        return spec.partition_to_path(partition, schema) if schema is not None and spec.fields else ""
+
+    def _read_schema(self, key_ids: frozenset[int]) -> Schema:
+        if key_ids not in self._read_schemas:
+            self._read_schemas[key_ids] = schema_with_keys(self._table, self._schema, key_ids)
+        return self._read_schemas[key_ids]
 
 
 def _delete_file(file: LiveFile) -> DeleteFile:

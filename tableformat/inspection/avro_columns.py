@@ -1,0 +1,235 @@
+"""Decodes Avro files straight into Arrow columns, and only those that are asked for, without an object for each record.
+
+DataFusion's reader does the decoding. It would rather see plain columns than nested records (an empty record it does
+not read at all), it has its own idea of some logical types, and it takes a file that was cut off for a shorter one. So
+it is given another header: Avro writes a record as its fields one after the other, which makes the fields of an inner
+record fields of the outer one without a change to the bytes, and a logical type is only a name for a plain one. How
+many records there are is counted here, block by block, and compared.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import pyarrow as pa
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+class BrokenAvro(ValueError):
+    """The bytes are not a complete Avro file whose fields have Iceberg's ids."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A field of a record, or of a record within it."""
+
+    field_id: int
+    within: int | None
+    """The id of the inner record that has it."""
+    avro_type: Mapping[str, Any]
+    """As it was written, logical type and all, without the choice of null."""
+
+    @property
+    def is_always_null(self) -> bool:
+        """Then it takes no bytes, and there is nothing to read."""
+        return bool(self.avro_type["type"] == "null")
+
+
+@dataclass(frozen=True)
+class AvroContent:
+    """One file: what its header says, and where its blocks are."""
+
+    content: bytes
+    columns: tuple[Column, ...]
+    plain_schema: str
+    """Of a file with the same blocks and plain columns only, each named by its place."""
+    codec: str
+    sync: bytes
+    blocks_at: int
+    records: int
+
+    def blocks(self, sync: bytes) -> memoryview:
+        """As a file with another marker between its blocks has them: the marker is random, so it is nowhere else."""
+        if sync == self.sync:
+            return memoryview(self.content)[self.blocks_at :]
+        return memoryview(self.content[self.blocks_at :].replace(self.sync, sync))
+
+
+def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroContent:
+    """Read the header and count the records. The inner records of the ids in `inline` are taken apart into columns."""
+    try:
+        metadata, position = _header(content)
+        sync, blocks_at = content[position : position + _SYNC_BYTES], position + _SYNC_BYTES
+        columns, plain_schema = _Flattening(inline).flatten(json.loads(metadata["avro.schema"]))
+        records = _count_records(content, blocks_at, sync)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise BrokenAvro(f"it is no whole Avro file with Iceberg's field ids: {error!r}") from error
+    codec = metadata.get("avro.codec", b"null").decode()
+    return AvroContent(content, columns, plain_schema, codec, sync, blocks_at, records)
+
+
+def read_columns(files: Sequence[AvroContent], places: Sequence[int]) -> list[pa.Table]:
+    """The columns at the given places, for each of the files; they must have one schema and one codec."""
+    expected = sum(file.records for file in files)
+    rows = _decode(files, [f"c{place}" for place in places])
+    if rows.num_rows != expected:
+        raise BrokenAvro(f"only {rows.num_rows} of {expected} records can be read")
+    starts = [0]
+    for file in files:
+        starts.append(starts[-1] + file.records)
+    return [rows.slice(start, file.records) for start, file in zip(starts, files, strict=False)]
+
+
+def _decode(files: Sequence[AvroContent], names: Sequence[str]) -> pa.Table:
+    from datafusion import SessionConfig, SessionContext  # a large library, which only some processes need
+
+    # A file in memory leaves nothing behind when the process is killed, and its name needs no quoting.
+    descriptor = os.memfd_create("avro")
+    try:
+        with open(descriptor, "wb", closefd=False) as target:
+            target.write(_new_header(files[0]))
+            for file in files:
+                target.write(file.blocks(files[0].sync))
+        # A context of its own, because descriptors are used again: nothing may be remembered by their names. One
+        # partition keeps the records in their order.
+        context = SessionContext(SessionConfig().with_target_partitions(1))
+        frame = context.read_avro(f"/proc/self/fd/{descriptor}", file_extension="")
+        return frame.select(*names).to_arrow_table()
+    except Exception as error:  # DataFusion raises the class itself
+        raise BrokenAvro(f"it cannot be decoded: {error}") from error
+    finally:
+        os.close(descriptor)
+
+
+class _Flattening:
+    """Makes one level of fields out of a schema, and plain types out of logical ones."""
+
+    def __init__(self, inline: frozenset[int]) -> None:
+        self._inline = inline
+        self._definitions: dict[str, Mapping[str, Any]] = {}
+        self._names = count()
+
+    def flatten(self, schema: Mapping[str, Any]) -> tuple[tuple[Column, ...], str]:
+        fields = list(self._fields(schema, within=None))
+        plain = [
+            {"name": f"c{place}", "type": self._plain(avro_type)}
+            for place, (column, avro_type) in enumerate(fields)
+            if not column.is_always_null
+        ]
+        return tuple(column for column, _ in fields), json.dumps({"type": "record", "name": "plain", "fields": plain})
+
+    def _fields(self, record: Mapping[str, Any], within: int | None) -> Iterator[tuple[Column, Any]]:
+        for field in record["fields"]:
+            field_id, avro_type = int(field["field-id"]), field["type"]
+            definition = self._definition(avro_type)
+            if field_id in self._inline:
+                if isinstance(avro_type, list) or definition["type"] != "record":
+                    raise ValueError(f"field {field_id} is no record that is always there")
+                yield from self._fields(definition, within=field_id)
+            else:
+                yield Column(field_id, within, definition), avro_type
+
+    def _definition(self, avro_type: Any) -> Mapping[str, Any]:
+        """What the type is, apart from null."""
+        if isinstance(avro_type, list):
+            [avro_type] = [choice for choice in avro_type if choice != "null"] or ["null"]
+        if isinstance(avro_type, str):
+            return {"type": avro_type} if avro_type in _PLAIN else self._definitions[avro_type]
+        if isinstance(avro_type["type"], dict):
+            return self._definition(avro_type["type"])
+        if "name" in avro_type:
+            self._definitions[avro_type["name"]] = avro_type
+        return dict(avro_type)
+
+    def _plain(self, avro_type: Any) -> Any:
+        if isinstance(avro_type, list):
+            return [choice if choice == "null" else self._plain(choice) for choice in avro_type]
+        definition = self._definition(avro_type)
+        kind = definition["type"]
+        if kind == "array":
+            return {"type": kind, "items": self._plain(definition["items"])}
+        if kind == "map":
+            return {"type": kind, "values": self._plain(definition["values"])}
+        if kind == "fixed":
+            return {"type": kind, "name": self._new_name(), "size": definition["size"]}
+        if kind == "record":
+            fields = [
+                {"name": f"f{place}", "type": self._plain(f["type"])} for place, f in enumerate(definition["fields"])
+            ]
+            return {"type": kind, "name": self._new_name(), "fields": fields}
+        if kind not in _PLAIN:
+            raise ValueError(f"type {kind} is not one that Iceberg writes")
+        return kind
+
+    def _new_name(self) -> str:
+        return f"t{next(self._names)}"
+
+
+def _header(content: bytes) -> tuple[dict[str, bytes], int]:
+    if not content.startswith(_MAGIC):
+        raise ValueError("it does not begin like one")
+    metadata: dict[str, bytes] = {}
+    pairs, position = _long(content, len(_MAGIC))
+    while pairs:
+        if pairs < 0:  # then the size in bytes follows
+            pairs, (_, position) = -pairs, _long(content, position)
+        for _ in range(pairs):
+            key, position = _bytes(content, position)
+            metadata[key.decode()], position = _bytes(content, position)
+        pairs, position = _long(content, position)
+    return metadata, position
+
+
+def _new_header(file: AvroContent) -> bytes:
+    pairs = (("avro.schema", file.plain_schema), ("avro.codec", file.codec))
+    encoded = b"".join(_written(word) for pair in pairs for word in pair)
+    return _MAGIC + _written_long(len(pairs)) + encoded + _written_long(0) + file.sync
+
+
+def _count_records(content: bytes, position: int, sync: bytes) -> int:
+    records, end = 0, len(content)
+    while position < end:
+        number, position = _long(content, position)
+        size, position = _long(content, position)
+        position += size
+        if number < 0 or size < 0 or not content.startswith(sync, position):
+            raise ValueError("a block does not end where it should")
+        records += number
+        position += _SYNC_BYTES
+    return records
+
+
+def _long(content: bytes, position: int) -> tuple[int, int]:
+    byte = content[position]
+    value, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        position += 1
+        byte = content[position]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), position + 1
+
+
+def _bytes(content: bytes, position: int) -> tuple[bytes, int]:
+    size, position = _long(content, position)
+    return content[position : position + size], position + size
+
+
+def _written(text: str) -> bytes:
+    encoded = text.encode()
+    return _written_long(len(encoded)) + encoded
+
+
+def _written_long(value: int) -> bytes:
+    """Of a number that is not negative."""
+    value, encoded = value << 1, bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
