@@ -54,11 +54,15 @@ class AvroContent:
     blocks_at: int
     records: int
 
-    def blocks(self, sync: bytes) -> memoryview:
-        """As a file with another marker between its blocks has them: the marker is random, so it is nowhere else."""
+    def blocks(self, sync: bytes) -> bytes | bytearray | memoryview:
+        """As a file with another marker between its blocks has them."""
         if sync == self.sync:
             return memoryview(self.content)[self.blocks_at :]
-        return memoryview(self.content[self.blocks_at :].replace(self.sync, sync))
+        blocks = bytearray(self.content)
+        for _, end in _block_ends(self.content, self.blocks_at, self.sync):
+            blocks[end : end + _SYNC_BYTES] = sync
+        del blocks[: self.blocks_at]
+        return blocks
 
 
 def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroContent:
@@ -67,7 +71,7 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
         metadata, position = _header(content)
         sync, blocks_at = content[position : position + _SYNC_BYTES], position + _SYNC_BYTES
         columns, plain_schema = _Flattening(inline).flatten(json.loads(metadata["avro.schema"]))
-        records = _count_records(content, blocks_at, sync)
+        records = sum(number for number, _ in _block_ends(content, blocks_at, sync))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BrokenAvro(f"it is no whole Avro file with Iceberg's field ids: {error!r}") from error
     codec = metadata.get("avro.codec", b"null").decode()
@@ -192,17 +196,17 @@ def _new_header(file: AvroContent) -> bytes:
     return _MAGIC + _written_long(len(pairs)) + encoded + _written_long(0) + file.sync
 
 
-def _count_records(content: bytes, position: int, sync: bytes) -> int:
-    records, end = 0, len(content)
+def _block_ends(content: bytes, position: int, sync: bytes) -> Iterator[tuple[int, int]]:
+    """How many records each block has, and where the marker behind it is."""
+    end = len(content)
     while position < end:
         number, position = _long(content, position)
         size, position = _long(content, position)
         position += size
         if number < 0 or size < 0 or not content.startswith(sync, position):
             raise ValueError("a block does not end where it should")
-        records += number
+        yield number, position
         position += _SYNC_BYTES
-    return records
 
 
 def _long(content: bytes, position: int) -> tuple[int, int]:

@@ -4,7 +4,8 @@ PyIceberg reads them in the shape of version 2, without the file that a delete n
 or first row ids; these are needed to know which deletes apply to which file, and to write an entry back complete.
 """
 
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.decoder import StreamingBinaryDecoder
+from pyiceberg.avro.file import SYNC_SIZE, AvroFile, Block
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
@@ -20,6 +21,8 @@ from pyiceberg.manifest import (
     _inherit_from_manifest,
 )
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import DoubleType
+from typing_extensions import override
 
 _FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 16, 17, 18, 19
 _MANIFEST_FIRST_ROW_ID = 15
@@ -39,7 +42,7 @@ def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     """The live entries of a manifest, with what they inherit from it."""
-    with AvroFile[ManifestEntry](
+    with _EntryFile(
         io.new_input(manifest.manifest_path),
         MANIFEST_ENTRY_SCHEMAS[3],
         read_types={-1: ManifestEntry, 2: DataFile},
@@ -50,6 +53,22 @@ def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
         ]
     _inherit_row_ids(entries, manifest)
     return entries
+
+
+class _EntryFile(AvroFile[ManifestEntry]):
+    """PyIceberg's compiled decoder rounds double numbers, which partition values can be; its plain one does not."""
+
+    @override
+    def _read_block(self) -> int:
+        if not any(isinstance(field.field_type, DoubleType) for field in self.schema._lazy_id_to_field.values()):
+            return super()._read_block()
+        if self.block is not None and self.decoder.read(SYNC_SIZE) != self.header.sync:
+            raise ValueError("a block does not end where it should")
+        records, content = self.decoder.read_int(), self.decoder.read_bytes()
+        if codec := self.header.compression_codec():
+            content = codec.decompress(content)
+        self.block = Block(self.reader, records, StreamingBinaryDecoder(content))
+        return records
 
 
 def _inherit_row_ids(entries: list[ManifestEntry], manifest: ManifestFile) -> None:

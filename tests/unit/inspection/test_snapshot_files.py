@@ -1,0 +1,214 @@
+"""The files of a snapshot in Arrow are those that PyIceberg reads from its manifests, whatever is in them."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyiceberg.avro.codecs import AvroCompressionCodec
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record, TableVersion
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from tableformat.inspection import LiveFile, SnapshotFiles, UnreadableManifest, live_file, snapshot_files
+from tableformat.inspection.manifests import read_entries, read_manifests
+from tests.unit.inspection.manifests import IO, PATH_FIELD_ID, Folder, data_file
+
+longs = st.integers(-(2**63), 2**63 - 1)
+VALUES: list[tuple[IcebergType, st.SearchStrategy[Any]]] = [
+    (BooleanType(), st.booleans()),
+    (IntegerType(), st.integers(-(2**31), 2**31 - 1)),
+    (LongType(), longs),
+    (FloatType(), st.sampled_from([0.0, -0.0, float("nan"), 1.5, float("inf")])),
+    (DoubleType(), st.sampled_from([0.0, -0.0, float("nan"), 0.1, float("-inf")])),
+    (DecimalType(9, 2), st.decimals("-9999999.99", "9999999.99", places=2)),
+    (DecimalType(38, 10), st.sampled_from([Decimal("-0.0000000001"), Decimal("9" * 28 + "." + "9" * 10)])),
+    (DateType(), st.integers(-(2**31), 2**31 - 1)),
+    (TimeType(), st.integers(0, 86_400_000_000 - 1)),
+    (TimestampType(), longs),
+    (TimestamptzType(), longs),
+    (StringType(), st.text(max_size=4)),
+    (UUIDType(), st.uuids()),
+    (FixedType(5), st.binary(min_size=5, max_size=5)),
+    (BinaryType(), st.binary(max_size=4)),
+]
+VERSIONS: list[TableVersion] = [1, 2, 3]
+CODECS: list[AvroCompressionCodec] = ["null", "deflate", "zstandard"]
+paths = st.sampled_from(["file:///a", "s3://bucket/b#c?d=e f", "s3://b/ü"])
+
+
+def read_with_pyiceberg(snapshot: Snapshot) -> list[LiveFile]:
+    """Data files first."""
+    manifests = sorted(read_manifests(IO, snapshot), key=lambda manifest: manifest.content)
+    return [live_file(entry) for manifest in manifests for entry in read_entries(IO, manifest)]
+
+
+def read_here(snapshot: Snapshot) -> tuple[SnapshotFiles, list[LiveFile]]:
+    files = snapshot_files(IO, snapshot)
+    data = files.data_files(np.arange(files.data.num_rows))
+    return files, data + files.delete_files(np.arange(files.deletes.num_rows))
+
+
+def comparable(files: Sequence[LiveFile]) -> list[tuple[object, object]]:
+    """NaN is equal to itself, and 0.0 not to -0.0."""
+    return [(replace(file, partition=Record()), file.partition_key) for file in files]
+
+
+@st.composite
+def entries(draw: st.DrawFn, partition: st.SearchStrategy[Record], content: ManifestContent) -> DataFile:
+    arguments: dict[str, Any] = {
+        "partition": draw(partition),
+        "record_count": draw(st.integers(0, 2**40)),
+        "file_size_in_bytes": draw(st.integers(0, 2**50)),
+        "sort_order_id": draw(st.none() | st.integers(0, 3)),
+        "key_metadata": draw(st.none() | st.just(b"key")),
+        "file_format": draw(st.sampled_from(FileFormat)),
+        "split_offsets": draw(st.none() | st.just([4, 400])),
+        "value_counts": draw(st.none() | st.just({1: 3, 2: 4})),
+    }
+    if content == ManifestContent.DELETES:
+        bound = st.none() | st.dictionaries(st.sampled_from([1, PATH_FIELD_ID]), st.binary(max_size=3), max_size=2)
+        arguments |= {
+            "content": draw(st.sampled_from([DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES])),
+            "equality_ids": draw(st.none() | st.lists(st.integers(1, 5), max_size=3)),
+            "lower_bounds": draw(bound),
+            "upper_bounds": draw(bound),
+            "referenced_data_file": draw(st.none() | paths),
+            "content_offset": draw(st.none() | st.integers(0, 2**40)),
+            "content_size_in_bytes": draw(st.none() | st.integers(0, 2**40)),
+        }
+    return data_file(draw(paths), **arguments)
+
+
+@settings(max_examples=25, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_arrow_has_what_pyiceberg_reads(data: st.DataObject) -> None:
+    columns = data.draw(st.lists(st.sampled_from(VALUES), max_size=3))
+    version = data.draw(st.sampled_from(VERSIONS))
+    schema = Schema(*(NestedField(n, f"c{n}", kind, required=False) for n, (kind, _) in enumerate(columns, 1)))
+    spec = PartitionSpec(
+        *(PartitionField(n, 999 + n, IdentityTransform(), f"c{n}") for n in range(1, len(columns) + 1))
+    )
+    partition = st.builds(Record, *(st.none() | values for _, values in columns))
+    with tempfile.TemporaryDirectory() as folder:
+        codec = data.draw(st.sampled_from(CODECS))
+        files = Folder(Path(folder), version, schema, spec, codec)
+        manifests = []
+        for number in range(data.draw(st.integers(1, 3))):
+            content = ManifestContent.DELETES if version > 1 and number == 2 else ManifestContent.DATA
+            chosen = data.draw(st.lists(entries(partition, content), min_size=1, max_size=5))
+            statuses = [data.draw(st.sampled_from(ManifestEntryStatus)) for _ in chosen]
+            manifests.append(files.manifest(chosen, content, statuses=statuses, sequence_number=4))
+        snapshot = files.snapshot(manifests, first_row_id=1000 if version == 3 else None)
+
+        found, here = read_here(snapshot)
+
+        expected = read_with_pyiceberg(snapshot)
+        assert comparable(here) == comparable(expected)
+        numbers = [*found.data["partition"].to_pylist(), *found.deletes["partition"].to_pylist()]
+        by_key = {(file.partition_key, number) for file, number in zip(expected, numbers, strict=True)}
+        assert len(by_key) == len({key for key, _ in by_key}) == len({number for _, number in by_key})
+
+
+def test_row_ids_are_inherited_by_files_that_have_none(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, format_version=3)
+    own = data_file("file:///own", first_row_id=5)
+    snapshot = folder.snapshot(
+        [
+            folder.manifest([data_file("file:///a"), own, data_file("file:///b")]),
+            folder.manifest([data_file("file:///c")]),
+        ],
+        first_row_id=100,
+    )
+    files, _ = read_here(snapshot)
+    assert dict(zip(files.data["path"].to_pylist(), files.data["first_row_id"].to_pylist(), strict=True)) == {
+        "file:///a": 100,
+        "file:///own": 5,
+        "file:///b": 110,
+        "file:///c": 130,
+    }
+
+
+def test_a_type_that_was_widened_does_not_divide_a_partition(tmp_path: Path) -> None:
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
+    manifests = [
+        Folder(tmp_path, schema=Schema(NestedField(1, "id", kind, required=False)), spec=spec).manifest(
+            [data_file(f"file:///{kind}", partition=Record(7))]
+        )
+        for kind in (IntegerType(), LongType())
+    ]
+    files, _ = read_here(Folder(tmp_path).snapshot(manifests))
+    assert files.data["partition"].to_pylist() == [0, 0]
+    assert files.partitions.record(0) == Record(7)
+
+
+def broken(manifest: ManifestFile, content: bytes) -> None:
+    Path(manifest.manifest_path.removeprefix("file://")).write_bytes(content)
+
+
+@pytest.mark.parametrize("content", [b"", b"Obj\x01 and nothing of use"])
+def test_a_broken_manifest_is_named_even_among_others(tmp_path: Path, content: bytes) -> None:
+    folder = Folder(tmp_path)
+    manifests = [folder.manifest([data_file()]) for _ in range(3)]
+    snapshot = folder.snapshot(manifests)
+    broken(manifests[1], content)
+    with pytest.raises(UnreadableManifest, match="cannot be read") as failure:
+        snapshot_files(IO, snapshot)
+    assert failure.value.path == manifests[1].manifest_path
+
+
+def test_a_manifest_whose_entries_make_no_sense_is_named_even_among_others(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, codec="null")
+    manifests = [folder.manifest([data_file()]) for _ in range(3)]
+    snapshot = folder.snapshot(manifests)
+    path = Path(manifests[2].manifest_path.removeprefix("file://"))
+    path.write_bytes(path.read_bytes().replace(b"PARQUET", b"SCROLLS"))
+    with pytest.raises(UnreadableManifest, match="unknown format 'SCROLLS'") as failure:
+        snapshot_files(IO, snapshot)
+    assert failure.value.path == manifests[2].manifest_path
+
+
+def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    manifest = folder.manifest([data_file()])
+    snapshot = folder.snapshot([manifest])
+    Path(manifest.manifest_path.removeprefix("file://")).unlink()
+    with pytest.raises(UnreadableManifest, match="does not exist"):
+        snapshot_files(IO, snapshot)
+
+
+def test_uuids_are_values_of_their_own(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "id", UUIDType(), required=False))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
+    value = UUID(int=7)
+    folder = Folder(tmp_path, schema=schema, spec=spec)
+    files, _ = read_here(folder.snapshot([folder.manifest([data_file(partition=Record(value))])]))
+    assert files.partitions.record(0) == Record(value)
