@@ -42,10 +42,7 @@ def summarize(plan: object) -> PlanSummary:
 
 @summarize.register
 def _(plan: CompactionPlan) -> PlanSummary:
-    lines = (
-        f"{task.partition_path or 'the table'}: {len(task.sources)} files of {task.source_bytes} bytes"
-        for task in plan.tasks
-    )
+    lines = (str(group) for group in plan.groups)
     return PlanSummary(files=plan.source_files, bytes=plan.source_bytes, rows=plan.source_records, lines=_shown(lines))
 
 

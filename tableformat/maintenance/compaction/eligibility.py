@@ -32,7 +32,7 @@ from pyiceberg.types import (
 )
 
 from tableformat.engine.deletes import column_path
-from tableformat.inspection import FORMATS, Integers, SnapshotFiles, schema_of_spec
+from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 
 _KNOWN_TYPES = (
@@ -83,35 +83,41 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
 
 
 def require_rewritable_files(table: Table, files: SnapshotFiles, data_rows: Integers, delete_rows: Integers) -> None:
-    """The same for the files that a plan would read."""
-    deletes = files.deletes
-    parquet, puffin = (FORMATS.index(file_format) for file_format in (FileFormat.PARQUET, FileFormat.PUFFIN))
-    is_vector = pc.and_(
-        pc.equal(deletes["file_format"], puffin),
-        pc.equal(deletes["content"], DataFileContent.POSITION_DELETES.value),
-    )
-    _refuse_foreign(table, files.data, data_rows, pc.equal(files.data["file_format"], parquet))
-    _refuse_foreign(table, deletes, delete_rows, pc.or_(pc.equal(deletes["file_format"], parquet), is_vector))
+    """The same for the files that a plan would read. Only those that look unusual become objects to be judged."""
+    for file in files.data_files(_unusual(files.data, data_rows)):
+        require_rewritable_file(table, file)
+    for file in files.delete_files(_unusual(files.deletes, delete_rows)):
+        require_rewritable_file(table, file)
 
 
-def _refuse_foreign(table: Table, files: pa.Table, rows: Integers, is_known: pa.ChunkedArray) -> None:
+def _unusual(files: pa.Table, rows: Integers) -> Integers:
+    usual = [FORMATS.index(file_format) for file_format in (FileFormat.PARQUET, FileFormat.PUFFIN)]
+    if "content" not in files.column_names:
+        usual = usual[:1]
     paths = files["path"]
-    is_cut = pc.and_(
-        pc.match_substring(paths, "://"), pc.or_(pc.match_substring(paths, "#"), pc.match_substring(paths, "?"))
-    )
-    for is_wrong, reason, remedy in (
-        (pc.invert(is_known), "{path} is {format}, not Parquet", "Rewrite such files with their own engine"),
-        (files["encrypted"], "{path} is encrypted", "Compact it with an engine that has the keys"),
-        (
-            is_cut,
-            "the path {path} has a character that file access cuts paths at",
+    unusual = pc.invert(pc.is_in(files["file_format"], value_set=pa.array(usual, pa.int8())))
+    for cause in (files["encrypted"], pc.match_substring(paths, "#"), pc.match_substring(paths, "?")):
+        unusual = pc.or_(unusual, cause)
+    is_unusual: Booleans = unusual.to_numpy()[rows]
+    return rows[is_unusual]
+
+
+def require_rewritable_file(table: Table, file: LiveFile) -> None:
+    """The same for one file that would be read."""
+    name = ".".join(table.name())
+    is_vector = file.file_format == FileFormat.PUFFIN and file.content == DataFileContent.POSITION_DELETES
+    if file.file_format != FileFormat.PARQUET and not is_vector:
+        raise UnsupportedTable(
+            name, f"{file.path} is {file.file_format.value}, not Parquet", "Rewrite such files with their own engine"
+        )
+    if file.encrypted:
+        raise UnsupportedTable(name, f"{file.path} is encrypted", "Compact it with an engine that has the keys")
+    if "://" in file.path and ("#" in file.path or "?" in file.path):
+        raise UnsupportedTable(
+            name,
+            f"the path {file.path} has a character that file access cuts paths at",
             "Rewrite such files with another engine",
-        ),
-    ):
-        for row in rows[is_wrong.to_numpy()[rows]][:1].tolist():
-            file_format = FORMATS[files["file_format"][row].as_py()].value
-            what = reason.format(path=paths[row].as_py(), format=file_format)
-            raise UnsupportedTable(".".join(table.name()), what, remedy)
+        )
 
 
 def schema_with_keys(table: Table, schema: Schema, field_ids: Iterable[int]) -> Schema:

@@ -46,9 +46,9 @@ class PlannedGroup:
     expected_files: int
 
     def __str__(self) -> str:
-        where = f"{self.partition}: " if self.partition else ""
+        where = self.partition or "the table"
         deletes = f" with {self.delete_files} delete files" if self.delete_files else ""
-        return f"{where}{self.files} files ({self.size_bytes} bytes){deletes} become about {self.expected_files}"
+        return f"{where}: {self.files} files ({self.size_bytes} bytes){deletes} become about {self.expected_files}"
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,6 @@ class CompactionPlan:
     @property
     def expected_files(self) -> int:
         return sum(group.expected_files for group in self.groups)
-
-    def lines(self, limit: int) -> tuple[str, ...]:
-        """One for each group, the most useful first; the last tells how many are left out, if they are too many."""
-        if len(self.groups) <= limit:
-            return tuple(str(group) for group in self.groups)
-        shown = tuple(str(group) for group in self.groups[: limit - 1])
-        return (*shown, f"and {len(self.groups) - len(shown)} groups more")
 
     def __str__(self) -> str:
         if self.is_empty:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -86,8 +87,9 @@ def ids(table: Table) -> list[int]:
     return read(table, head(table).snapshot_id)
 
 
-def deletes(table: Table) -> tuple[LiveFile, ...]:
-    return snapshot_files(table.io, head(table)).deletes
+def deletes(table: Table) -> list[LiveFile]:
+    files = snapshot_files(table.io, head(table))
+    return files.delete_files(np.arange(files.deletes.num_rows))
 
 
 def paths(table: Table) -> list[str]:
