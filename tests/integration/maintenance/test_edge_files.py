@@ -121,7 +121,7 @@ def test_old_rows_go_and_the_others_stay_as_they_are(
         }
         assert len(deletes(table)) == result.delete_files_added
     else:
-        assert deletes(table) == ()
+        assert deletes(table) == []
         assert result.files_removed == result.files_added > 0
     assert run(table, "another").snapshot_id is None
     assert reachable(table) <= on_disk(table)
@@ -171,7 +171,7 @@ def test_a_file_without_a_row_left_goes_as_a_whole(catalog: LocalCatalog, mode: 
 
     assert (result.files_removed, result.files_added, result.delete_files_added, result.rows_removed) == (1, 0, 0, 1)
     assert old not in paths(table)
-    assert deletes(table) == ()
+    assert deletes(table) == []
     assert ids(table) == [3]
 
 
