@@ -58,6 +58,10 @@ lint: $(SYNCED) ## Check format, style, types and the layers between packages
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --cache-dir $(VENV)/.cache/import-linter
 
+.PHONY: docs
+docs: $(SYNCED) ## Write docs/api.md anew from the custom resource definitions
+	@$(BIN)/python tools/api_docs.py
+
 .PHONY: format
 format: $(SYNCED) ## Format the code and mend what ruff can
 	@$(BIN)/ruff format .

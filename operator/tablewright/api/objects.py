@@ -5,6 +5,7 @@ misspelt retention must not silently mean none.
 """
 
 import difflib
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, get_args
@@ -77,7 +78,8 @@ def parse(kind: type[Resource], obj: KubernetesObject) -> Resource:
     """The object as a value, or an `InvalidObjectError` that names every bad field."""
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     try:
-        return kind.model_validate(body)
+        # As JSON, whose strict reading takes "5" for no number. YAML's dates are texts again, as Kubernetes has them.
+        return kind.model_validate_json(json.dumps(body, default=str), strict=True)
     except ValidationError as error:
         name = (obj.get("metadata") or {}).get("name", "(no name)")
         fields = [(problem["loc"], _message(kind, problem)) for problem in error.errors(include_url=False)]

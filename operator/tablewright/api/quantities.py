@@ -28,8 +28,8 @@ def is_size(text: str) -> bool:
     return re.fullmatch(_SIZE, text) is not None
 
 
-def _size(value: object) -> object:
-    return parse_size(value) if isinstance(value, str) else value
+def _size(value: object) -> int:
+    return parse_size(value if isinstance(value, str) else repr(value))  # a number, too, is written as text
 
 
 # A field that is written as a quantity and read as bytes.

@@ -15,6 +15,7 @@ from tablewright.api.durations import format_duration
 from tablewright.api.jobs import JobFields
 from tablewright.api.objects import ApiModel
 from tablewright.api.policy import Hold, TablePolicy
+from tablewright.api.quantities import format_size
 from tablewright.api.run import Operation
 from tablewright.api.schedules import Window
 from tablewright.api.table import EffectiveField, ManagedTable
@@ -47,6 +48,7 @@ _SCHEDULE_FIELDS = {
     Operation.DELETE_EXPIRED_ROWS: "retention.rows.schedule",
 }
 _JOBS = "jobs."
+_SIZES = ("layout.target_file_size", "compaction.max_bytes_per_run")
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def effective_policy(
         jobs=_jobs(values),
         suspended_by=stopping,
         fields=tuple(
-            EffectiveField(field=_api_name(field), value=_text(value), origin=origin)
+            EffectiveField(field=_api_name(field), value=_text(field, value), origin=origin)
             for field, (value, origin) in sorted(found.items())
         ),
     )
@@ -176,7 +178,10 @@ def _jobs(values: Mapping[str, Any]) -> JobFields:
     return JobFields.model_validate(nested)
 
 
-def _text(value: Any) -> str:
+def _text(field: str, value: Any) -> str:
+    """As people would write it in a spec."""
+    if field in _SIZES:
+        return format_size(value)
     if isinstance(value, timedelta):
         return format_duration(value)
     if isinstance(value, tuple):
