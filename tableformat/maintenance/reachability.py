@@ -9,7 +9,6 @@ Files are compared by their path alone, without scheme and bucket: one file writ
 files of one name in two buckets keep each other alive, which errs on the safe side.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,8 +29,6 @@ from tableformat.maintenance.projected_avro import Projection
 from tableformat.maintenance.storage import Place
 
 _PARALLEL = 8
-ANY_STORE = "*"
-"""Of a path that is alive in more than one store."""
 _AHEAD = 64  # files read ahead of their use; their contents are in memory
 
 _MANIFEST_LIST = Projection(
@@ -106,26 +103,6 @@ class Reachability:
         """The data and delete files that live in each of the manifests."""
         only = (file.location for file in manifests if file.kind is FileKind.MANIFEST)
         return _parallel(self._read_manifest, only)
-
-    def everything(self, metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
-        """The keys of all files that the table needs, itself included, and the store that each lies in."""
-        alive: dict[str, str] = {}
-
-        def lives(location: str) -> None:
-            place = Place.of(location)
-            key, store = place.comparable_path, sys.intern(place.store)
-            alive[key] = store if alive.get(key, store) == store else ANY_STORE
-
-        manifests = self.manifests(metadata.snapshots)
-        lives(metadata_location)
-        for entry in metadata.metadata_log:
-            lives(entry.metadata_file)
-        for file in (*manifests.values(), *statistics_files(metadata)):
-            lives(file.location)
-        for files in self.live_files(manifests.values()):
-            for file in files:
-                lives(file.location)
-        return alive
 
     def without_live(
         self,
