@@ -3,14 +3,14 @@
 A file lives as long as a live entry (added or existing) of a manifest of any snapshot names it, or the metadata names
 it itself. Nothing else counts: not the path of a removed entry (several deletion vectors share one file), and not
 sequence numbers (a cherry-picked file has one in each of its snapshots). Manifests are read once each, in parallel,
-and only the fields that are needed are decoded. One that cannot be read stops everything: what is unknown is alive.
+and only the fields that are needed are decoded, of many files at a time. One that cannot be read stops everything:
+what is unknown is alive.
 
 Files are compared by their path alone, without scheme and bucket: one file written in two ways is one file, and two
 files of one name in two buckets keep each other alive, which errs on the safe side.
 """
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,46 +18,34 @@ from enum import StrEnum
 from itertools import islice
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
-from pyiceberg.schema import Schema
+from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
+from tableformat.maintenance.avro_fields import AvroFields, BrokenFile
 from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
-from tableformat.maintenance.projected_avro import Projection
 from tableformat.maintenance.storage import Place
 
 _PARALLEL = 8
-ANY_STORE = "*"
-"""Of a path that is alive in more than one store."""
 _AHEAD = 64  # files read ahead of their use; their contents are in memory
 
-_MANIFEST_LIST = Projection(
-    Schema(
-        NestedField(500, "manifest_path", StringType(), required=True),
-        NestedField(501, "manifest_length", LongType(), required=True),
-    )
-)
-_MANIFEST = Projection(
-    Schema(
-        NestedField(0, "status", IntegerType(), required=True),
-        NestedField(
-            2,
-            "data_file",
-            StructType(
-                NestedField(134, "content", IntegerType(), required=False, initial_default=DataFileContent.DATA),
-                NestedField(100, "file_path", StringType(), required=True),
-                NestedField(104, "file_size_in_bytes", LongType(), required=True),
-            ),
-            required=True,
-        ),
-    )
+_BATCH_FILES, _BATCH_BYTES = 256, 8 * 1024 * 1024  # decoded together
+
+_PATH, _LENGTH = 500, 501
+_MANIFEST_LIST = AvroFields({_PATH: pa.large_string(), _LENGTH: pa.int64()})
+_STATUS, _DATA_FILE, _CONTENT, _FILE_PATH, _FILE_SIZE = 0, 2, 134, 100, 104
+_MANIFEST = AvroFields(
+    {_STATUS: pa.int32(), _FILE_PATH: pa.large_string(), _FILE_SIZE: pa.int64()},
+    {_CONTENT: pa.int32()},  # which manifests of format version 1 lack
+    inline=frozenset({_DATA_FILE, 102}),  # and the partition, which may be an empty record
 )
 
 S = TypeVar("S")
 T = TypeVar("T")
+_Decoded = tuple[str, int, list[pa.Array]]
 
 
 class FileKind(StrEnum):
@@ -97,35 +85,28 @@ class Reachability:
     def manifests(self, snapshots: Iterable[Snapshot]) -> dict[str, TableFile]:
         """The manifests of all the snapshots, and their manifest lists, by their keys."""
         found: dict[str, TableFile] = {}
-        for manifest_list, manifests in _parallel(self._read_list, (s.manifest_list for s in snapshots)):
-            found[manifest_list.key] = manifest_list
-            found.update((manifest.key, manifest) for manifest in manifests)
+        seen: set[str] = set()
+        lists = (snapshot.manifest_list for snapshot in snapshots)
+        for location, size, (paths, lengths) in self._read("manifest list", _MANIFEST_LIST, lists):
+            file = TableFile(location, FileKind.MANIFEST_LIST, size)
+            found[file.key] = file
+            for path, length in zip(paths.to_pylist(), lengths.to_pylist(), strict=True):
+                if path not in seen:  # most snapshots have most manifests of the one before
+                    seen.add(path)
+                    manifest = TableFile(path, FileKind.MANIFEST, length)
+                    found[manifest.key] = manifest
         return found
 
     def live_files(self, manifests: Iterable[TableFile]) -> Iterator[list[TableFile]]:
         """The data and delete files that live in each of the manifests."""
         only = (file.location for file in manifests if file.kind is FileKind.MANIFEST)
-        return _parallel(self._read_manifest, only)
-
-    def everything(self, metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
-        """The keys of all files that the table needs, itself included, and the store that each lies in."""
-        alive: dict[str, str] = {}
-
-        def lives(location: str) -> None:
-            place = Place.of(location)
-            key, store = place.comparable_path, sys.intern(place.store)
-            alive[key] = store if alive.get(key, store) == store else ANY_STORE
-
-        manifests = self.manifests(metadata.snapshots)
-        lives(metadata_location)
-        for entry in metadata.metadata_log:
-            lives(entry.metadata_file)
-        for file in (*manifests.values(), *statistics_files(metadata)):
-            lives(file.location)
-        for files in self.live_files(manifests.values()):
-            for file in files:
-                lives(file.location)
-        return alive
+        for _, _, (status, path, size, content) in self._read("manifest", _MANIFEST, only):
+            live = pc.not_equal(status, ManifestEntryStatus.DELETED.value)
+            columns = (each.filter(live).to_pylist() for each in (content, path, size))
+            yield [
+                TableFile(path, FileKind.DELETES if content else FileKind.DATA, size)
+                for content, path, size in zip(*columns, strict=True)
+            ]
 
     def without_live(
         self,
@@ -153,22 +134,31 @@ class Reachability:
                     dead.pop(file.key, None)
         return dead
 
-    def _read_list(self, location: str) -> tuple[TableFile, list[TableFile]]:
-        with self._reading("manifest list", location):
-            content = self._content(location)
-            manifests = [
-                TableFile(record[0], FileKind.MANIFEST, record[1]) for record in _MANIFEST_LIST.read(location, content)
-            ]
-        return TableFile(location, FileKind.MANIFEST_LIST, len(content)), manifests
+    def _read(self, what: str, fields: AvroFields, locations: Iterable[str]) -> Iterator[_Decoded]:
+        """Each file's location, its size and its fields: fetched in parallel, and decoded some at a time."""
 
-    def _read_manifest(self, location: str) -> list[TableFile]:
-        with self._reading("manifest", location):
-            entries = _MANIFEST.read(location, self._content(location))
-            return [
-                TableFile(file[1], FileKind.DELETES if file[0] else FileKind.DATA, file[2])
-                for status, file in ((entry[0], entry[1]) for entry in entries)
-                if status != ManifestEntryStatus.DELETED
-            ]
+        def fetch(location: str) -> tuple[str, bytes]:
+            with self._reading(what, location):
+                return location, self._content(location)
+
+        batch: list[tuple[str, bytes]] = []
+        for file in _parallel(fetch, locations):
+            batch.append(file)
+            if len(batch) >= _BATCH_FILES or sum(len(content) for _, content in batch) >= _BATCH_BYTES:
+                yield from self._decoded(what, fields, batch)
+                batch = []
+        yield from self._decoded(what, fields, batch)
+
+    def _decoded(self, what: str, fields: AvroFields, batch: Sequence[tuple[str, bytes]]) -> Iterator[_Decoded]:
+        try:
+            decoded = fields.read(batch) if batch else []
+        except BrokenFile as error:
+            raise UnreadableMetadata(
+                f"table {self._table}: its {what} {error.location} is broken ({error}), so nobody can say which files "
+                "are needed; nothing was deleted. Restore it"
+            ) from error
+        for (location, content), columns in zip(batch, decoded, strict=True):
+            yield location, len(content), columns
 
     def _content(self, location: str) -> bytes:
         with self._io.new_input(location).open() as stream:
@@ -187,11 +177,6 @@ class Reachability:
             raise StorageUnavailable(
                 f"table {self._table}: its {what} {location} cannot be read now ({error}); nothing was deleted. "
                 "Run again"
-            ) from error
-        except Exception as error:  # whatever a decoder says of bytes that are no Avro
-            raise UnreadableMetadata(
-                f"table {self._table}: its {what} {location} is broken ({error}), so nobody can say which files are "
-                "needed; nothing was deleted. Restore it"
             ) from error
 
 

@@ -1,49 +1,84 @@
-"""The folders that belong to a table and to nobody else, and what in them is none of ours."""
+"""The folders that belong to a table and to nobody else, and what in them is none of ours.
 
+Whether other tables share them is asked only when there is something to delete. Of each other table of the catalog,
+one small file is read then, several at a time, and what a file said is remembered: metadata files never change.
+"""
+
+import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 
+from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.declaration.locations import overlap, places_of
 from tableformat.maintenance.errors import SharedLocation
 from tableformat.maintenance.storage import Place, within
 
+_PARALLEL = 8
+_MOST_KNOWN = 100_000
+_known: dict[str, tuple[str, ...]] = {}
+_lock = threading.Lock()
 
-def own_folders(table: Table, catalog: Catalog) -> tuple[str, ...]:
-    """The table's location and its own paths for data and metadata. Raises `SharedLocation` if others are there."""
-    name = ".".join(table.name())
-    places = places_of(table.metadata.location, table.metadata.properties)
+
+def own_folders(table: Table) -> tuple[str, ...]:
+    """The table's location and its own paths for data and metadata."""
+    name, places = ".".join(table.name()), _own_places(table)
     for place in places:
         if not Place.of(place).comparable_path:
             raise SharedLocation(
                 f"table {name}: {place} is a whole bucket or file system, not a folder of the table's own; nothing was "
                 "listed. Give the table a folder"
             )
-    for other, location in _neighbours(catalog, table.name()):
-        for place in places:
-            if overlap(place, location):
-                raise SharedLocation(
-                    f"table {name}: its {place} overlaps {location} of table {'.'.join(other)}, whose files would look "
-                    "like orphans; nothing was deleted. Move one of the tables"
-                )
     return tuple(place for place in dict.fromkeys(places) if not any(within(place, other) for other in places))
 
 
-def _neighbours(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier, str]]:
+def require_not_shared(table: Table, catalog: Catalog) -> None:
+    """Raises `SharedLocation` if another table of the catalog has files in a folder of this one, or may have."""
+    name, own = ".".join(table.name()), _own_places(table)
+    for other, places in _neighbours(catalog, table.name()):
+        for location in places:
+            shared = next((place for place in own if overlap(place, location)), None)
+            if shared is not None:
+                raise SharedLocation(
+                    f"table {name}: its {shared} overlaps {location} of table {'.'.join(other)}, whose files would "
+                    "look like orphans; nothing was deleted. Move one of the tables"
+                )
+
+
+def _own_places(table: Table) -> tuple[str, ...]:
+    return places_of(table.metadata.location, table.metadata.properties)
+
+
+def _neighbours(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier, tuple[str, ...]]]:
+    others = [identifier for identifier in _tables(catalog) if tuple(identifier) != tuple(own)]
+    if not isinstance(catalog, PointerCatalog):
+        yield from ((identifier, _places(catalog, identifier)) for identifier in others)
+        return
+    io = catalog._load_file_io(catalog.properties)
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        waiting = [
+            (identifier, pool.submit(_places_by_pointer, catalog, io, identifier, catalog.read_pointer(identifier)))
+            for identifier in others
+        ]
+        for identifier, places in waiting:
+            yield identifier, places.result()
+
+
+def _tables(catalog: Catalog) -> Iterator[Identifier]:
     for namespace in _namespaces(catalog, ()):
         try:
-            identifiers = catalog.list_tables(namespace)
+            yield from catalog.list_tables(namespace)
         except NoSuchNamespaceError:  # dropped meanwhile
             continue
-        for identifier in identifiers:
-            if tuple(identifier) != tuple(own):
-                for place in _places(catalog, identifier):
-                    yield identifier, place
 
 
 def _places(catalog: Catalog, identifier: Identifier) -> tuple[str, ...]:
@@ -52,15 +87,47 @@ def _places(catalog: Catalog, identifier: Identifier) -> tuple[str, ...]:
     except NoSuchTableError:  # dropped meanwhile
         return ()
     except Exception as error:
-        # A table that PyIceberg cannot read has files all the same. Its pointer tells where they are.
-        pointer = catalog.read_pointer(identifier) if isinstance(catalog, PointerCatalog) else None
-        if pointer is None:
-            raise SharedLocation(
-                f"table {'.'.join(identifier)} cannot be loaded ({error}), so nobody can say whether it shares a "
-                "folder; nothing was deleted. Mend it, or drop it"
-            ) from error
-        return (pointer.location,)
+        raise _unknown(identifier, error) from error
     return places_of(metadata.location, metadata.properties)
+
+
+def _places_by_pointer(
+    catalog: PointerCatalog, io: FileIO, identifier: Identifier, pointer: Pointer | None
+) -> tuple[str, ...]:
+    """From the metadata file itself: tables that PyIceberg cannot load have files all the same."""
+    if pointer is None:  # dropped meanwhile
+        return ()
+    try:
+        return _places_by_metadata(io, pointer.location)
+    except FileNotFoundError as error:  # it may have become an old version since, and be gone
+        now = catalog.read_pointer(identifier)
+        if now is not None and now.location == pointer.location:
+            raise _unknown(identifier, error) from error
+        return _places_by_pointer(catalog, io, identifier, now)
+    except Exception as error:
+        raise _unknown(identifier, error) from error
+
+
+def _places_by_metadata(io: FileIO, metadata_location: str) -> tuple[str, ...]:
+    with _lock:
+        known = _known.get(metadata_location)
+    if known is not None:
+        return known
+    with io.new_input(metadata_location).open() as stream:
+        content = json.load(Compressor.get_compressor(metadata_location).stream_decompressor(stream))
+    places = places_of(str(content["location"]), dict(content.get("properties") or {}))
+    with _lock:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[metadata_location] = places
+    return places
+
+
+def _unknown(identifier: Identifier, error: Exception) -> SharedLocation:
+    return SharedLocation(
+        f"table {'.'.join(identifier)} cannot be read ({error}), so nobody can say whether it shares a folder; nothing "
+        "was deleted. Mend it, or drop it"
+    )
 
 
 def _namespaces(catalog: Catalog, parent: Identifier) -> Iterator[Identifier]:

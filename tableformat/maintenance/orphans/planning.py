@@ -4,6 +4,7 @@ In that order, a file that is committed in between is found in the metadata; in 
 orphan. What is younger than the age guard may belong to a commit that is still to come, and is never looked at.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,10 +14,22 @@ from pyiceberg.typedef import Identifier
 
 from tableformat.maintenance.errors import ListingIncomplete, PathsNotComparable, TooYoung
 from tableformat.maintenance.guards import reading, require_deletable
-from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders
+from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders, require_not_shared
+from tableformat.maintenance.orphans.listing import Listed, NeededPaths, PackedPaths
 from tableformat.maintenance.orphans.options import SAFE_AGE_MS, OrphanAction, OrphanOptions, PrefixMismatch
-from tableformat.maintenance.reachability import ANY_STORE, Known, Reachability, key_of, metadata_files
+from tableformat.maintenance.reachability import (
+    FileKind,
+    Known,
+    Reachability,
+    TableFile,
+    key_of,
+    metadata_files,
+    statistics_files,
+)
 from tableformat.maintenance.storage import FileStore, Place, StoredFile, within
+
+ReadLivePaths = Callable[[Sequence[TableFile]], Iterator[PackedPaths]]
+"""Reads manifests into the paths of the files that live in them, as `live_paths` does; in any place and portions."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,13 @@ class OrphanPlan:
 
 
 def plan_orphans(
-    catalog: Catalog, identifier: Identifier, options: OrphanOptions, *, now: datetime, store: FileStore
+    catalog: Catalog,
+    identifier: Identifier,
+    options: OrphanOptions,
+    *,
+    now: datetime,
+    store: FileStore,
+    read: ReadLivePaths | None = None,
 ) -> tuple[Table, OrphanPlan]:
     """The plan, and the table that it was made on. Raises where orphans cannot be told from files that are needed."""
     name = ".".join(identifier)
@@ -58,33 +77,63 @@ def plan_orphans(
         )
     before = catalog.load_table(identifier)
     require_deletable(before, now=now)
-    folders = own_folders(before, catalog)
+    folders = own_folders(before)
     listing = _list(before, folders, int(now.timestamp() * 1000) - options.min_age_ms, store)
 
     table = catalog.load_table(identifier)  # anew: the listing comes first
     _require_same_table(before, table, listing, folders)
     with reading(table):
-        alive = Reachability(name, table.io).everything(table.metadata, table.metadata_location)
-    alive[key_of(f"{table.metadata.location}/metadata/version-hint.text")] = ANY_STORE
+        needed, manifests = needed_paths(table, read or _read_here(table))
+    orphans = _orphans(name, listing.old, needed, options)
+    if orphans:  # most often there are none, and then nobody's files can be taken for them
+        require_not_shared(table, catalog)
     return table, OrphanPlan(
         table=name,
         action=options.action,
         folders=folders,
         files_listed=listing.count,
-        orphans=tuple(file for file in listing.old if _is_orphan(name, file, alive, options)),
-        known=Known(frozenset(s.snapshot_id for s in table.metadata.snapshots), frozenset(alive)),
+        orphans=orphans,
+        known=Known(frozenset(s.snapshot_id for s in table.metadata.snapshots), manifests),
     )
+
+
+def needed_paths(table: Table, read: ReadLivePaths) -> tuple[NeededPaths, frozenset[str]]:
+    """All that the table needs, and the keys of its manifests."""
+    metadata, needed = table.metadata, NeededPaths()
+    manifests = Reachability(".".join(table.name()), table.io).manifests(metadata.snapshots)
+    for location in (table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)):
+        needed.add(location)
+    for file in (*manifests.values(), *statistics_files(metadata)):
+        needed.add(file.location)
+    needed.add(f"{metadata.location}/metadata/version-hint.text")
+    for packed in read([file for file in manifests.values() if file.kind is FileKind.MANIFEST]):
+        needed.extend(packed)
+    return needed, frozenset(manifests)
+
+
+def live_paths(reader: Reachability, manifests: Sequence[TableFile]) -> PackedPaths:
+    """Of the files that live in the manifests, packed as `NeededPaths` takes them."""
+    needed = NeededPaths()
+    for files in reader.live_files(manifests):
+        for file in files:
+            needed.add(file.location)
+    return needed.packed()
+
+
+def _read_here(table: Table) -> ReadLivePaths:
+    reader = Reachability(".".join(table.name()), table.io)
+    return lambda manifests: iter([live_paths(reader, manifests)])
 
 
 @dataclass
 class _Listing:
     count: int
-    old: list[StoredFile]
+    old: Listed
     saw_metadata: bool
 
 
 def _list(table: Table, folders: tuple[str, ...], modified_before_ms: int, store: FileStore) -> _Listing:
-    listing = _Listing(0, [], saw_metadata=False)
+    listing = _Listing(0, Listed(), saw_metadata=False)
     current, hidden = key_of(table.metadata_location), hidden_by_name(table.metadata)
     for folder in folders:
         root = Place.of(folder)
@@ -97,8 +146,7 @@ def _list(table: Table, folders: tuple[str, ...], modified_before_ms: int, store
             # What a store lists outside the folder that it was asked for is not the table's.
             inside = place.store == root.store and path.startswith(prefix)
             if inside and file.modified_ms < modified_before_ms and not hidden(path[len(prefix) :]):
-                listing.old.append(file)
-    listing.old.sort(key=lambda file: file.location)
+                listing.old.add(file, place)
     return listing
 
 
@@ -115,16 +163,15 @@ def _require_same_table(before: Table, after: Table, listing: _Listing, folders:
         )
 
 
-def _is_orphan(name: str, file: StoredFile, alive: dict[str, str], options: OrphanOptions) -> bool:
-    place = Place.of(file.location)
-    store = alive.get(place.comparable_path)
-    if store is None:
-        return True
-    if store in (place.store, ANY_STORE) or options.prefix_mismatch is PrefixMismatch.KEEP:
-        return False
-    if options.prefix_mismatch is PrefixMismatch.DELETE:
-        return True
-    raise PathsNotComparable(
-        f"table {name}: {file.location} has the path of a file that the table needs in {store}; nothing was deleted. "
-        "Say whether they are one (prefix_mismatch Keep) or two (Delete)"
-    )
+def _orphans(name: str, listed: Listed, needed: NeededPaths, options: OrphanOptions) -> tuple[StoredFile, ...]:
+    has_path, has_place = needed.of(listed)
+    elsewhere = has_path & ~has_place
+    if elsewhere.any() and options.prefix_mismatch is PrefixMismatch.REFUSE:
+        first = min(listed.where(elsewhere), key=lambda file: file.location)
+        raise PathsNotComparable(
+            f"table {name}: {first.location} has the path of a file that the table needs in another store (it has "
+            f"files in {', '.join(sorted(needed.stores))}); nothing was deleted. Say whether they are one "
+            "(prefix_mismatch Keep) or two (Delete)"
+        )
+    orphans = ~has_place if options.prefix_mismatch is PrefixMismatch.DELETE else ~has_path
+    return tuple(sorted(listed.where(orphans), key=lambda file: file.location))

@@ -17,7 +17,7 @@ from tableformat.maintenance.errors import DeletionIncomplete
 from tableformat.maintenance.guards import read_again_if_changed, reading
 from tableformat.maintenance.orphans.marks import MarkList
 from tableformat.maintenance.orphans.options import OrphanAction, OrphanOptions
-from tableformat.maintenance.orphans.planning import OrphanPlan, plan_orphans
+from tableformat.maintenance.orphans.planning import OrphanPlan, ReadLivePaths, plan_orphans
 from tableformat.maintenance.reachability import FileKind, Reachability, TableFile
 from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
 
@@ -47,11 +47,12 @@ def remove_orphans(
     *,
     now: datetime,
     store: FileStore | None = None,
+    read: ReadLivePaths | None = None,
     planned: Callable[[OrphanPlan], None] = lambda _: None,
 ) -> OrphanResult:
     """Raises before any deletion where orphans cannot be told for certain, and `DeletionIncomplete` after it."""
     opened = store or open_store(catalog.load_table(identifier).io)
-    return read_again_if_changed(lambda: _remove(catalog, identifier, options, now, opened, planned))
+    return read_again_if_changed(lambda: _remove(catalog, identifier, options, now, opened, read, planned))
 
 
 def _remove(
@@ -60,9 +61,10 @@ def _remove(
     options: OrphanOptions,
     now: datetime,
     store: FileStore,
+    read: ReadLivePaths | None,
     planned: Callable[[OrphanPlan], None],
 ) -> OrphanResult:
-    table, plan = plan_orphans(catalog, identifier, options, now=now, store=store)
+    table, plan = plan_orphans(catalog, identifier, options, now=now, store=store, read=read)
     logger.info("%s", plan, extra={"table": plan.table})
     planned(plan)
     now_ms = int(now.timestamp() * 1000)

@@ -1,9 +1,10 @@
 """A process that dies after its n-th call to storage or catalog: nothing that it does afterwards has any effect."""
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyiceberg.io import FileIO, InputFile, OutputFile, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
@@ -11,6 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.commit import Pointer
+from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
 from tests.integration.maintenance.tables import LocalCatalog
 
@@ -106,6 +108,30 @@ class MortalCatalog(LocalCatalog):
 
     def swap_pointer(self, identifier: Identifier, expected: Pointer, location: str, metadata: TableMetadata) -> None:
         self.life.call(lambda: super(MortalCatalog, self).swap_pointer(identifier, expected, location, metadata))
+
+
+@contextmanager
+def mortal(catalog: PointerCatalog, calls: int) -> Iterator[Life]:
+    """Any catalog of ours in the hands of a process that dies after so many calls, with its tables' storage."""
+    life = Life(calls)
+    read, swap, file_io = catalog.read_pointer, catalog.swap_pointer, catalog._load_file_io
+
+    def load_file_io(*arguments: Any, **named: Any) -> FileIO:
+        io = file_io(*arguments, **named)
+        return MortalIO(io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties), life)
+
+    patched = {
+        "read_pointer": lambda *arguments: life.call(lambda: read(*arguments)),
+        "swap_pointer": lambda *arguments: life.call(lambda: swap(*arguments)),
+        "_load_file_io": load_file_io,
+    }
+    for name, method in patched.items():
+        setattr(catalog, name, method)
+    try:
+        yield life
+    finally:
+        for name in patched:
+            delattr(catalog, name)
 
 
 def killed_after_every_call(

@@ -276,6 +276,17 @@ def test_a_location_shared_with_another_table_is_refused(catalog: LocalCatalog, 
     assert on_disk(written) == before
 
 
+def test_other_tables_are_looked_at_only_if_there_is_something_to_delete(catalog: LocalCatalog, written: Table) -> None:
+    other = catalog.create_table(("db", "other"), SCHEMA)
+    Path(Place.of(other.metadata_location).path).write_text("{")
+
+    assert clean(written).orphans == 0
+    path = put(written, "data/lost.parquet")
+    with pytest.raises(SharedLocation, match=r"db\.other cannot be read"):
+        clean(written)
+    assert Path(path).exists()
+
+
 def test_a_whole_bucket_is_no_table_s_own_folder(catalog: LocalCatalog) -> None:
     table = create(catalog, {"write.data.path": "s3://bucket/"})
 

@@ -1,0 +1,100 @@
+"""What storage holds, and which of it the table needs, in a few bytes a file: a table may have millions of them.
+
+A path that the table needs is known by a hash of 64 bits. Two paths of one hash make a file that nobody needs look like
+one that is needed: it stays, which errs on the safe side. What was listed is kept in Arrow's columns, because Python's
+objects would take three times the memory.
+"""
+
+from array import array
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tableformat.maintenance.storage import Place, StoredFile
+
+_CHUNK = 16 * 1024
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def hash_of(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+
+
+class PackedPaths(NamedTuple):
+    """Paths on their way from where they were read."""
+
+    paths: bytes
+    places: bytes
+    stores: frozenset[str]
+
+
+class NeededPaths:
+    """The paths that a table needs: by themselves, and together with the store that each lies in."""
+
+    def __init__(self) -> None:
+        self.stores: set[str] = set()
+        self._paths = array("Q")
+        self._places = array("Q")
+
+    def add(self, location: str) -> None:
+        place = Place.of(location)
+        self._paths.append(hash_of(place.comparable_path))
+        self._places.append(hash_of(_place(place)))
+        self.stores.add(place.store)
+
+    def extend(self, packed: PackedPaths) -> None:
+        self._paths.frombytes(packed.paths)
+        self._places.frombytes(packed.places)
+        self.stores |= packed.stores
+
+    def packed(self) -> PackedPaths:
+        return PackedPaths(self._paths.tobytes(), self._places.tobytes(), frozenset(self.stores))
+
+    def of(self, listed: "Listed") -> tuple[Mask, Mask]:
+        """For each listed file: whether its path is needed, and whether it is needed in that very store."""
+        return _is_in(listed.paths, self._paths), _is_in(listed.places, self._places)
+
+
+class Listed:
+    """Files in the order in which they were listed."""
+
+    def __init__(self) -> None:
+        self._locations: list[pa.Array] = []
+        self._pending: list[str] = []
+        self._sizes = array("q")
+        self._times = array("q")
+        self.paths = array("Q")
+        self.places = array("Q")
+
+    def add(self, file: StoredFile, place: Place) -> None:
+        self._pending.append(file.location)
+        self._sizes.append(file.size_bytes)
+        self._times.append(file.modified_ms)
+        self.paths.append(hash_of(place.comparable_path))
+        self.places.append(hash_of(_place(place)))
+        if len(self._pending) >= _CHUNK:
+            self._flush()
+
+    def where(self, mask: Mask) -> Iterator[StoredFile]:
+        """The files for which the mask holds."""
+        self._flush()
+        locations = pa.chunked_array(self._locations, pa.large_string())
+        for position in np.flatnonzero(mask):
+            yield StoredFile(locations[position].as_py(), self._sizes[position], self._times[position])
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._locations.append(pa.array(self._pending, pa.large_string()))
+            self._pending = []
+
+
+def _place(place: Place) -> str:
+    return f"{place.store}\n{place.comparable_path}"
+
+
+def _is_in(listed: "array[int]", needed: "array[int]") -> Mask:
+    return np.isin(np.frombuffer(listed, np.uint64), np.unique(np.frombuffer(needed, np.uint64)))
