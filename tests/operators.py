@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -47,11 +46,8 @@ class OperatorProcesses:
         access = str(kubeconfig or self._kubeconfig)
         command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none", "--host", "127.0.0.1"]
         command += ["--port", "0", "--namespace", self._namespace, "--kubeconfig", access, *options]
-        environment = {**os.environ, "KUBECONFIG": access}
         with log.open("ab") as output:
-            process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
-            )
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
         self._started.append(process)
         return process
 

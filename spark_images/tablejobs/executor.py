@@ -55,9 +55,12 @@ def _run_on(context: SparkContext, tasks: Sequence[RewriteTask]) -> Iterator[Rew
     results = context.accumulator([], _Results())
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
+    # Cores that would be idle for want of tasks work inside them.
+    threads = max(1, context.defaultParallelism // len(tasks))
+
     def work() -> None:
         try:
-            context.parallelize(tasks, len(tasks)).foreach(lambda task: results.add([rewrite(task)]))
+            context.parallelize(tasks, len(tasks)).foreach(lambda task: results.add([rewrite(task, threads=threads)]))
             ended.put(None)
         except BaseException as error:
             ended.put(error)

@@ -6,6 +6,7 @@ it is the same folder or lies inside it, because maintenance deletes what it doe
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from pyiceberg.catalog import Catalog
@@ -77,6 +78,7 @@ def _namespaces(catalog: Catalog, parent: Identifier) -> Iterator[Identifier]:
             yield from _namespaces(catalog, namespace)
 
 
+@lru_cache(maxsize=65536)  # a new table is compared with thousands of others
 def _parts(location: str) -> tuple[str, ...]:
     head = location.split("/", 1)[0]
     scheme, rest = (head[:-1], location[len(head) :]) if head.endswith(":") else ("", location)

@@ -31,6 +31,10 @@ class Checksum:
             self.total = (self.total + int(hashes.sum(dtype=np.uint64))) % 2**64
         self.rows += batch.num_rows
 
+    def merge(self, other: "Checksum") -> None:
+        self.rows += other.rows
+        self.total = (self.total + other.total) % 2**64
+
 
 def _mix(values: Hashes) -> Hashes:
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,6 +1,6 @@
 """What can be wrong with a data file, so that a run fails with the file's name and the reason."""
 
-from tableformat.errors import PermanentError
+from tableformat.errors import PermanentError, TransientError
 
 
 class UnreadableDataFile(PermanentError):
@@ -14,3 +14,17 @@ class UnreadableDataFile(PermanentError):
     def __reduce__(self) -> tuple[type["UnreadableDataFile"], tuple[str, str]]:
         """Pickle by the two parts: the error crosses process boundaries with the task that met it."""
         return type(self), (self.path, self.reason)
+
+
+class NoRoomToSort(TransientError):
+    """Local disk cannot take what a sort has no memory for."""
+
+    def __init__(self, folder: str, size_bytes: int, reason: str) -> None:
+        super().__init__(
+            f"a sort could not put {size_bytes} bytes aside in {folder}: {reason}. Give the job more local disk "
+            "(TMPDIR says where), or a larger task_memory_bytes"
+        )
+        self.folder, self.size_bytes, self.reason = folder, size_bytes, reason
+
+    def __reduce__(self) -> tuple[type["NoRoomToSort"], tuple[str, int, str]]:
+        return type(self), (self.folder, self.size_bytes, self.reason)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import MetricModeTypes, MetricsMode, match_metrics_mode
 from pyiceberg.schema import Schema
@@ -62,6 +64,8 @@ class LeafColumn:
     field_id: int
     type: PrimitiveType
     mode: MetricsMode
+    path: tuple[int, ...] | None
+    """The positions that lead to it through structs; none below lists and maps."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +83,21 @@ def leaf_columns(schema: Schema, properties: Mapping[str, str]) -> list[LeafColu
     modes = _Modes(schema, properties)
     leaves: list[LeafColumn] = []
 
-    def visit(nested: NestedField, nested_type: IcebergType, repeated: bool) -> None:
+    def visit(nested: NestedField, nested_type: IcebergType, path: tuple[int, ...] | None) -> None:
         if isinstance(nested_type, StructType):
-            for child in nested_type.fields:
-                visit(child, child.field_type, repeated)
+            for place, child in enumerate(nested_type.fields):
+                visit(child, child.field_type, None if path is None else (*path, place))
         elif isinstance(nested_type, ListType):
-            visit(nested_type.element_field, nested_type.element_type, True)
+            visit(nested_type.element_field, nested_type.element_type, None)
         elif isinstance(nested_type, MapType):
-            visit(nested_type.key_field, nested_type.key_type, True)
-            visit(nested_type.value_field, nested_type.value_type, True)
+            visit(nested_type.key_field, nested_type.key_type, None)
+            visit(nested_type.value_field, nested_type.value_type, None)
         elif isinstance(nested_type, PrimitiveType):
-            mode = modes.of_leaf(nested, repeated, position=len(leaves))
-            leaves.append(LeafColumn(nested.field_id, nested_type, mode))
+            mode = modes.of_leaf(nested, path is None, position=len(leaves))
+            leaves.append(LeafColumn(nested.field_id, nested_type, mode, path))
 
-    for column in schema.fields:
-        visit(column, column.field_type, False)
+    for place, column in enumerate(schema.fields):
+        visit(column, column.field_type, (place,))
     return leaves
 
 
@@ -144,6 +148,19 @@ def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn]) -> File
         if upper is not None:
             statistics.upper_bounds[leaf.field_id] = upper
     return statistics
+
+
+def nan_counts(rows: pa.Table, leaves: list[LeafColumn]) -> dict[int, int]:
+    """How many values are NaN, by field id: the one count that Parquet's own statistics lack."""
+    counts = {}
+    for leaf in leaves:
+        if leaf.path is None or leaf.mode == _NONE or not isinstance(leaf.type, FloatType | DoubleType):
+            continue
+        column = rows.column(leaf.path[0])
+        for position in leaf.path[1:]:
+            column = pc.struct_field(column, position)
+        counts[leaf.field_id] = pc.sum(pc.is_nan(column), min_count=0).as_py()
+    return counts
 
 
 def _split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:

@@ -3,23 +3,27 @@
 How large rows become on disk is measured as they are written, and the rest of the stream is divided evenly: the last
 file is not a small remainder, and a table that was compacted once has no files left that the next plan would take.
 Memory holds one row group. Files of an attempt that fails are removed again, and their names are never reused.
+How one file is encoded is in `parquet_file`.
 """
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionKey
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import load_location_provider
 
+from tableformat.engine.bloom import bloom_filters
+from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
 from tableformat.engine.projection import arrow_schema
 from tableformat.engine.sizing import files_for
-from tableformat.engine.statistics import file_statistics, leaf_columns
+from tableformat.engine.statistics import file_statistics, leaf_columns, nan_counts
 from tableformat.engine.task import RewriteTask, WrittenFile
 
 logger = logging.getLogger(__name__)
@@ -40,14 +44,18 @@ class _PlannedPartition(PartitionKey):
 
 
 class RollingWriter:
-    """The output of one task attempt."""
+    """The output of one task attempt; the pool encodes."""
 
-    def __init__(self, io: FileIO, task: RewriteTask) -> None:
+    def __init__(self, io: FileIO, task: RewriteTask, pool: Executor) -> None:
         self._io = io
         self._task = task
-        self._schema = arrow_schema(task.schema)
+        self._pool = pool
+        self._form = FileForm(
+            arrow_schema(task.schema),
+            parquet_options(task.table_properties),
+            bloom_filters(task.schema, task.table_properties),
+        )
         self._leaves = leaf_columns(task.schema, task.table_properties)
-        self._options = parquet_options(task.table_properties)
         self._locations = load_location_provider(task.table_location, dict(task.table_properties))
         self._row_group_bytes = int(
             task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES)
@@ -60,7 +68,8 @@ class RollingWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._open: _OpenFile | None = None
+        self._open: ParquetFileWriter | None = None
+        self._nans: Counter[int] = Counter()
         self._paths: list[str] = []
         self._files: list[WrittenFile] = []
 
@@ -109,41 +118,41 @@ class RollingWriter:
         if self._open is None:
             self._open = self._new_file()
         before = self._open.bytes_written
-        self._open.writer.write_table(
-            pa.Table.from_batches(self._pending, self._schema), row_group_size=self._pending_rows
-        )
-        self._open.records += self._pending_rows
+        rows = pa.Table.from_batches(self._pending, self._form.schema)
+        self._pending = []
+        self._nans.update(nan_counts(rows, self._leaves))
+        self._open.write_row_group(rows)
         self._rows_flushed += self._pending_rows
         self._bytes_flushed += self._open.bytes_written - before
-        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        self._pending_rows = self._pending_bytes = 0
         # One row group less than the goal would be a file of its own kind of small; a little less is near enough.
         if self._rows_flushed < self._rows_expected and self._open.bytes_written >= 0.9 * self._goal_bytes():
             self._finish()
 
-    def _new_file(self) -> "_OpenFile":
+    def _new_file(self) -> ParquetFileWriter:
         name = f"{self._attempt}-{self._task.task_id}-{len(self._paths):05d}.parquet"
         partition = None
         if self._task.partition_path:
             partition = _PlannedPartition([], self._task.spec, self._task.schema, self._task.partition_path)
         output = self._io.new_output(self._locations.new_data_location(name, partition))
         self._paths.append(output.location)
-        return _OpenFile(output, self._schema, self._options)
+        return ParquetFileWriter(output, self._form, self._pool)
 
     def _finish(self) -> None:
         if self._open is None:
             return
         done, self._open = self._open, None
-        metadata = done.close()
-        statistics = file_statistics(metadata, self._leaves)
+        statistics = file_statistics(done.close(), self._leaves)
+        nans, self._nans = self._nans, Counter()
         self._files.append(
             WrittenFile(
                 path=done.output.location,
-                size_bytes=len(done.output),
+                size_bytes=done.bytes_written,
                 records=done.records,
                 column_sizes=statistics.column_sizes,
                 value_counts=statistics.value_counts,
                 null_value_counts=statistics.null_value_counts,
-                nan_value_counts={},
+                nan_value_counts=dict(nans),
                 lower_bounds=statistics.lower_bounds,
                 upper_bounds=statistics.upper_bounds,
                 split_offsets=statistics.split_offsets,
@@ -154,32 +163,10 @@ class RollingWriter:
     def _abort(self) -> None:
         if self._open is not None:
             try:
-                self._open.close()
+                self._open.abandon()
             except Exception:
                 logger.info("could not close a half-written file", extra={"path": self._open.output.location})
         remove_files(self._io, self._paths)
-
-
-class _OpenFile:
-    """One Parquet file being written."""
-
-    def __init__(self, output: OutputFile, schema: pa.Schema, options: Mapping[str, object]) -> None:
-        self.output = output
-        self.records = 0
-        self._stream = output.create(overwrite=False)
-        # Without the stored Arrow schema readers see the Iceberg types alone, as in files of any other engine.
-        self.writer = pq.ParquetWriter(
-            self._stream, schema, store_schema=False, store_decimal_as_integer=True, **options
-        )
-
-    @property
-    def bytes_written(self) -> int:
-        return int(self._stream.tell())
-
-    def close(self) -> pq.FileMetaData:
-        with self._stream:
-            self.writer.close()
-        return self.writer.writer.metadata
 
 
 def parquet_options(properties: Mapping[str, str]) -> dict[str, object]:

@@ -3,15 +3,16 @@
 The same pass serves the cluster and the folder: they differ in the `World` that they give it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
 from pyiceberg.catalog import Catalog
 
-from tableformat.declaration import Applied, ManagementMode, apply_declaration
+from tableformat.declaration import Applied, ManagementMode, TableLocation, apply_declaration
 from tableformat.errors import TablewrightError, TransientError
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
@@ -59,6 +60,10 @@ class World(Protocol):
         ...
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
+
+    def other_locations(self, table: ManagedTable, catalog: Catalog) -> Iterable[TableLocation]:
+        """Where the tables of the table's catalog are: no two may share a place."""
+        ...
 
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
         """Told of what bringing the table to its declaration came to, before the status says so."""
@@ -119,14 +124,14 @@ def _converge(
         )
         if decision.apply is None:
             return decision
-        applied = _apply(table, catalog, decision.apply)
+        applied = _apply(table, catalog, decision.apply, world)
         world.declaration_applied(table, applied)
         if applied.refusals and isinstance(observed, TableAbsent):
             return decide_table(table, policy, CreationRefused(applied.refusals), world.runs_of(table), now)
     return decision
 
 
-def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration) -> Applied:
+def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration, world: World) -> Applied:
     identity = table.status.identity
     return apply_declaration(
         catalog,
@@ -134,4 +139,5 @@ def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration) -> A
         mode=ManagementMode.FULL,
         known_uuid=UUID(identity.uuid) if identity else None,
         previously_declared_properties=frozenset(table.status.declared_properties),
+        other_locations=partial(world.other_locations, table),
     )

@@ -42,6 +42,10 @@ class Cluster:
         self._fence = fence
         self._wrote = wrote
 
+    def require_leadership(self) -> None:
+        """Raises where nothing may be changed, here or in a catalog."""
+        self._fence()
+
     # -- reads
 
     def read_job(self, namespace: str, name: str) -> KubernetesObject | None:
@@ -152,8 +156,8 @@ class Cluster:
         return dict(json.loads(content))
 
 
-def connect(kubeconfig: str | None, *, counted: Callable[[str], None] = lambda _: None) -> client.ApiClient:
-    """`counted` is told the method of every request. Nothing is repeated by itself: the queue tries again."""
+def access(kubeconfig: str | None) -> client.Configuration:
+    """By a kubeconfig file; without one the pod's own, or a person's."""
     configuration = client.Configuration()
     if kubeconfig is not None:
         config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
@@ -162,8 +166,13 @@ def connect(kubeconfig: str | None, *, counted: Callable[[str], None] = lambda _
             config.load_incluster_config(configuration)
         except config.ConfigException:
             config.load_kube_config(client_configuration=configuration)
-    configuration.retries = False
-    return _CountingClient(configuration, counted)
+    configuration.retries = False  # nothing is repeated by itself: the queue tries again
+    return configuration
+
+
+def connect(kubeconfig: str | None, *, counted: Callable[[str], None] = lambda _: None) -> client.ApiClient:
+    """`counted` is told the method of every request."""
+    return _CountingClient(access(kubeconfig), counted)
 
 
 class _CountingClient(client.ApiClient):  # type: ignore[misc]  # the client library has no types

@@ -4,6 +4,7 @@ from tablewright.api.objects import KubernetesObject
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
+from tablewright.runtime.locations import POINTER, pointer_outline
 from tablewright.runtime.reconciler import Key
 from tablewright.runtime.store import ObjectStore
 
@@ -20,8 +21,8 @@ class EventRouter:
             return []  # the echo of a write of our own, whose answer told of it already
         if deleted:
             self._store.remove(kind, obj)
-        elif kind != "ConfigMap":  # a pointer is read from the server when it is needed, never from memory
-            self._store.put(kind, obj)
+        else:  # of a pointer only where it led: who reads or swaps it asks the server, never this memory
+            self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj)
         if kind == ManagedTable.kind_name:
             if deleted:
                 self._claims.remove(obj)
@@ -45,7 +46,7 @@ class EventRouter:
             return [*(Key(kind, namespace, run) for run in runs), Key(ManagedTable.kind_name, namespace, table)]
         if kind == "Job":  # named as its run
             return [Key(MaintenanceRun.kind_name, namespace, name)]
-        if kind == "ConfigMap":  # somebody committed to a table
+        if kind == POINTER:  # somebody committed to a table
             return [Key(ManagedTable.kind_name, namespace, table) for table in self._claims.claimants(namespace, name)]
         if kind == ManagedTable.kind_name and not deleted:
             return [Key(kind, namespace, name)]

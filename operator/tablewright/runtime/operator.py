@@ -227,6 +227,7 @@ class _Operator:
 
     def _unready(self) -> list[str]:
         problems = [] if self._sync.done else ["the objects have not been listed yet"]
+        problems += [self._watches.problem] if self._watches.problem else []
         return problems + (["stopping"] if self._stop.is_set() else [])
 
 

@@ -4,13 +4,13 @@ Runs in worker threads. It is the `World` of table passes; runs and their Jobs h
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pyiceberg.catalog import Catalog
 
-from tableformat.declaration import Applied
+from tableformat.declaration import Applied, TableLocation
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job
 from tablewright.act.passes import observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
@@ -32,6 +32,7 @@ from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims, pointer_name
 from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
 
@@ -69,6 +70,7 @@ class Reconciler:
         self._clock = clock
         self._recorder = recorder
         self._memory = HealthMemory()
+        self._locations = KnownLocations(store)
         self._catalogs = OpenCatalogs(store, cluster.read_secret, kubeconfig)
 
     def reconcile(self, key: Key) -> float | None:
@@ -136,6 +138,7 @@ class Reconciler:
         return None if watched else now + POLL_INTERVAL
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
+        self._cluster.require_leadership()  # what follows may change a table
         return self._catalogs.open(table.metadata.namespace, table.spec.catalog_ref.name)
 
     def runs_of(self, table: ManagedTable) -> Sequence[MaintenanceRun]:
@@ -184,7 +187,14 @@ class Reconciler:
         self._recorder.run_created(table, start)
         self._cluster.create_run(build_run(table, start))
 
+    def other_locations(self, table: ManagedTable, catalog: Catalog) -> Iterable[TableLocation]:
+        return self._locations.of(table.metadata.namespace, table.spec.catalog_ref.name, catalog)
+
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
+        if applied.table is not None:
+            self._locations.learn(
+                table.metadata.namespace, pointer_name(table), applied.table.metadata_location, applied.table.metadata
+            )
         self._recorder.declaration_applied(table, applied)
 
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
 from tablewright.act.jobs import RUN_LABEL
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import GROUP, VERSION, KubernetesObject
@@ -17,6 +18,7 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.locations import POINTER
 from tablewright.runtime.store import ObjectStore
 
 AUDIT_SECONDS = 300.0
@@ -31,7 +33,7 @@ class WatchedKind:
     kind: str
     group: str  # as in a path
     plural: str
-    label: str = ""  # only objects with this label
+    selector: str = ""  # of labels: only objects that it selects
 
 
 # Policies and catalogs first: a table that is seen before them would be looked at twice.
@@ -41,6 +43,7 @@ KINDS = (
         for model in (TablePolicy, TableCatalog, ManagedTable, MaintenanceRun)
     ),
     WatchedKind("Job", "apis/batch/v1", "jobs", RUN_LABEL),
+    WatchedKind(POINTER, "api/v1", "configmaps", f"{LABEL_KIND}={KIND_TABLE}"),
 )
 
 
@@ -64,7 +67,7 @@ class Synchroniser:
     def _synchronise(self, kind: WatchedKind, namespace: str | None) -> None:
         known = self._store.all(kind.kind) if namespace is None else self._store.list(kind.kind, namespace)
         found = set()
-        for obj in self._cluster.list_all(kind.group, kind.plural, namespace, kind.label):
+        for obj in self._cluster.list_all(kind.group, kind.plural, namespace, kind.selector):
             found.add(obj["metadata"]["uid"])
             seen = self._store.get(kind.kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
             if seen is None or seen["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:

@@ -8,12 +8,13 @@ listing brings what was missed.
 
 import asyncio
 import logging
-import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import kopf
+from kubernetes import client
 
 from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
 from tablewright.act.jobs import RUN_LABEL
@@ -22,8 +23,10 @@ from tablewright.api.objects import GROUP, VERSION, KubernetesObject
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tablewright.runtime.cluster import access
 
 RESTART_SECONDS = 1.0
+SETTLED_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +37,9 @@ class Watches:
     def __init__(
         self, namespaces: Sequence[str], kubeconfig: str | None, notice: Callable[[str, KubernetesObject, bool], None]
     ) -> None:
-        if kubeconfig is not None:
-            os.environ["KUBECONFIG"] = kubeconfig  # where kopf looks
         self._namespaces = list(namespaces)
-        self._registry = _registry(notice)
+        self._registry = _registry(notice, kubeconfig)
+        self._ended: tuple[float, str] | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
 
@@ -46,6 +48,13 @@ class Watches:
 
     def is_alive(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the watches ended, if that was a moment ago: they may be ending again and again."""
+        if self._ended is None or time.monotonic() - self._ended[0] > SETTLED_SECONDS:
+            return None
+        return f"the watches ended: {self._ended[1]}"
 
     def stop(self) -> None:
         self._stopping.set()
@@ -59,6 +68,7 @@ class Watches:
             try:
                 asyncio.run(self._watch())
             except Exception as error:  # whatever it was, watching goes on
+                self._ended = time.monotonic(), str(error)
                 logger.warning("the watches ended and are started again: %s", error)
             self._stopping.wait(RESTART_SECONDS)
 
@@ -86,9 +96,14 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _registry(notice: Callable[[str, KubernetesObject, bool], None]) -> kopf.OperatorRegistry:
+def _registry(notice: Callable[[str, KubernetesObject, bool], None], kubeconfig: str | None) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(_log_in)
+
+    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+        """With the same access as all other requests; asked again when the server does not know us any more."""
+        return _connection(access(kubeconfig))
+
+    kopf.on.login(registry=registry)(log_in)
 
     def watch(kind: str) -> Callable[..., Any]:
         async def on_event(event: Any, **_: Any) -> None:
@@ -103,6 +118,17 @@ def _registry(notice: Callable[[str, KubernetesObject, bool], None]) -> kopf.Ope
     return registry
 
 
-def _log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
-    """By the client library: the pod's own access, or a kubeconfig with all its plug-ins."""
-    return kopf.login_via_client(**kwargs)
+def _connection(configuration: client.Configuration) -> kopf.ConnectionInfo:
+    header = configuration.get_api_key_with_prefix("BearerToken") or ""
+    scheme, _, token = header.rpartition(" ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        username=configuration.username or None,
+        password=configuration.password or None,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )

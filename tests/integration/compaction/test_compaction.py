@@ -68,7 +68,7 @@ def test_a_second_run_on_a_quiet_table_does_nothing(catalog: SqlCatalog) -> None
 def test_files_come_out_near_the_target_size(catalog: SqlCatalog) -> None:
     table = create(catalog)
     append_many(table, 10, rows=20_000)
-    target = 100 * 1024
+    target = 50 * 1024
 
     compacted(catalog, CompactionOptions(target_file_bytes=target))
 
@@ -247,7 +247,7 @@ def test_health_is_bad_before_and_good_after(catalog: SqlCatalog) -> None:
 
     compacted(catalog)
 
-    after = table_health(table.refresh(), small_file_bytes=1000)
+    after = table_health(table.refresh(), small_file_bytes=500)
     assert (before.data_files, before.small_files, before.records, before.delete_files) == (9, 9, 90, 0)
     assert (after.data_files, after.small_files, after.records, after.snapshots) == (1, 0, 90, 10)
     assert after.median_file_bytes == after.data_bytes == data_files(table)[0].file_size_in_bytes

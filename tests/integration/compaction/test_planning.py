@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -152,7 +154,9 @@ def test_a_compaction_is_no_writing_that_partitions_must_cool_down_from(catalog:
 
 def test_oversized_files_are_divided(catalog: SqlCatalog) -> None:
     table = create(catalog)
-    put_file(table, plain_rows(0, 50_000))
+    rows = plain_rows(0, 50_000)
+    incompressible = pa.array(np.random.default_rng(0).integers(0, 2**63, rows.num_rows))
+    put_file(table, rows.set_column(0, rows.schema.field("id"), incompressible))
     before = stored_rows(table)
     size = data_files(table)[0].file_size_in_bytes
 

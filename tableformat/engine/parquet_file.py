@@ -1,0 +1,152 @@
+"""Writes one Parquet file with all cores: the columns of a row group are encoded side by side, then joined.
+
+pyarrow's writer encodes on one core. Here each column of a row group becomes a little Parquet file in memory, written
+by pyarrow's writer on a thread of its own; their pages go into the real file one behind the other, and its footer is
+made of theirs, with every offset moved to where the pages are now. What is in the pages is pyarrow's work alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import OutputFile
+
+from tableformat.engine.bloom import BloomFilter
+from tableformat.engine.thrift import Struct, decode, encode
+
+_MAGIC = b"PAR1"
+_TAIL_BYTES = 8
+_SAMPLE_ROWS = 32 * 1024
+_MOSTLY_DISTINCT = 0.97
+
+# Fields of the footer's structs, by their names in Parquet's own definition.
+_FILE_ROWS, _FILE_ROW_GROUPS = 3, 4
+_GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED_BYTES, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
+_CHUNK_OFFSET, _CHUNK_METADATA, _CHUNK_OFFSET_INDEX, _CHUNK_COLUMN_INDEX = 2, 3, 4, 6
+_DATA_PAGES, _INDEX_PAGES, _DICTIONARY_PAGE, _BLOOM_FILTER = 9, 10, 11, 14
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """How files are encoded, whichever rows they have."""
+
+    schema: pa.Schema
+    options: Mapping[str, object]
+    blooms: Mapping[int, tuple[BloomFilter, ...]]
+    """By the position of a column: the bloom filters of what is stored for it."""
+
+
+class ParquetFileWriter:
+    """One Parquet file being written, row group after row group."""
+
+    def __init__(self, output: OutputFile, form: FileForm, pool: Executor) -> None:
+        self.output = output
+        self._stream = output.create(overwrite=False)
+        self._form = form
+        self._pool = pool
+        self._groups: list[Struct] = []
+        self.bytes_written = 0
+        self.records = 0
+        self._write(_MAGIC)
+
+    def write_row_group(self, rows: pa.Table) -> None:
+        # The largest columns are begun first, so that no core waits long for another at the end.
+        largest_first = sorted(range(rows.num_columns), key=lambda place: -rows.column(place).nbytes)
+        encoding = {place: self._pool.submit(self._encode, place, rows.column(place)) for place in largest_first}
+        started = self.bytes_written
+        parts = []
+        for place in range(rows.num_columns):
+            body, group = encoding.pop(place).result()
+            _move(group, self.bytes_written - len(_MAGIC))
+            self._write(memoryview(body))
+            parts.append(group)
+        self._groups.append(_joined(parts, started, ordinal=len(self._groups)))
+        self.records += rows.num_rows
+
+    def _encode(self, place: int, column: pa.ChunkedArray) -> tuple[pa.Buffer, Struct]:
+        field = self._form.schema.field(place)
+        blooms = {bloom.path: bloom.options(len(column)) for bloom in self._form.blooms.get(place, ())}
+        return encoded(
+            pa.table([column], schema=pa.schema([field])),
+            {
+                **self._form.options,
+                "use_dictionary": _worth_a_dictionary(column),
+                "bloom_filter_options": blooms or None,
+            },
+        )
+
+    def close(self) -> pq.FileMetaData:
+        """Write the footer; what is returned was read from it."""
+        _, empty = _parts(self._form.schema.empty_table(), self._form.options)
+        empty.set_structs(_FILE_ROW_GROUPS, self._groups)
+        empty.set_number(_FILE_ROWS, self.records)
+        footer = encode(empty)
+        tail = footer + len(footer).to_bytes(4, "little") + _MAGIC
+        self._write(tail)
+        self._stream.close()
+        if (stored := len(self.output)) != self.bytes_written:
+            raise OSError(f"{self.output.location}: wrote {self.bytes_written} bytes, and {stored} are stored")
+        return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
+
+    def abandon(self) -> None:
+        self._stream.close()
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._stream.write(data)  # type: ignore[arg-type]  # a pyarrow buffer is bytes without a copy
+        self.bytes_written += len(data)
+
+
+def encoded(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:
+    """The pages of one row group, and what the footer says of it."""
+    body, footer = _parts(rows, options)
+    return body, footer.structs(_FILE_ROW_GROUPS)[0]
+
+
+def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:
+    sink = pa.BufferOutputStream()
+    # Without the stored Arrow schema readers see the Iceberg types alone, as in files of any other engine.
+    with pq.ParquetWriter(sink, rows.schema, store_schema=False, store_decimal_as_integer=True, **options) as writer:
+        if rows.num_rows:
+            writer.write_table(rows, row_group_size=rows.num_rows)
+    file = sink.getvalue()
+    footer_bytes = int.from_bytes(file.slice(len(file) - _TAIL_BYTES, 4).to_pybytes(), "little")
+    end = len(file) - _TAIL_BYTES - footer_bytes
+    return file.slice(len(_MAGIC), end - len(_MAGIC)), decode(file.slice(end, footer_bytes).to_pybytes())
+
+
+def _worth_a_dictionary(column: pa.ChunkedArray) -> bool:
+    """Whether values come again often enough. Building a dictionary that is then given up costs as much as encoding."""
+    if pa.types.is_nested(column.type) or not len(column):
+        return True
+    sample = column.slice(max(0, (len(column) - _SAMPLE_ROWS) // 2), _SAMPLE_ROWS)
+    if isinstance(column.type, pa.BaseExtensionType):
+        sample = pa.chunked_array([chunk.storage for chunk in sample.chunks], column.type.storage_type)
+    return bool(pc.count_distinct(sample, mode="all").as_py() < _MOSTLY_DISTINCT * len(sample))
+
+
+def _move(group: Struct, by: int) -> None:
+    """Add to every place that the row group's columns name."""
+    for chunk in group.structs(_GROUP_COLUMNS):
+        pairs = [(chunk, _CHUNK_OFFSET), (chunk, _CHUNK_OFFSET_INDEX), (chunk, _CHUNK_COLUMN_INDEX)]
+        pages = chunk.struct(_CHUNK_METADATA)
+        pairs += [(pages, field) for field in (_DATA_PAGES, _INDEX_PAGES, _DICTIONARY_PAGE, _BLOOM_FILTER)]
+        for owner, field in pairs:
+            if field in owner.fields and owner.number(field):
+                owner.set_number(field, owner.number(field) + by)
+
+
+def _joined(parts: Sequence[Struct], offset: int, *, ordinal: int) -> Struct:
+    """One row group of columns that were written apart."""
+    group = parts[0]
+    group.set_structs(_GROUP_COLUMNS, [chunk for part in parts for chunk in part.structs(_GROUP_COLUMNS)])
+    for field in (_GROUP_BYTES, _GROUP_COMPRESSED_BYTES):
+        if field in group.fields:
+            group.set_number(field, sum(part.number(field) for part in parts))
+    if _GROUP_OFFSET in group.fields:
+        group.set_number(_GROUP_OFFSET, offset)
+    if _GROUP_ORDINAL in group.fields:
+        group.set_number(_GROUP_ORDINAL, ordinal)
+    return group
