@@ -1,20 +1,22 @@
 """Our compaction beside Iceberg Java's `rewrite_data_files`, in one run on the same files and cores.
 
-Each side gets the same table again for every measurement. Java runs in one Spark session with two cores: its first
-run is cold, the others are warm. Ours runs the library in this process, which is warm after its first run too; what
-Spark adds around it in a job is measured by the jobs' own tests. Memory is the peak of each side's process.
+Each side gets the same table again for every measurement, and they take turns, so that other load meets both. Java runs
+in one Spark session with two cores: its first run is cold, the others are warm. Ours runs the library in one process of
+its own on the same cores, which is warm after its first run too; what Spark adds around it in a job is measured by the
+jobs' own tests. Memory is the peak of each side's process so far, Java's heap having Spark's default limit.
 
     python -m benchmarks.compaction --rows 6000000 --files 300
 """
 
 import argparse
-import resource
+import multiprocessing
 import shutil
 import statistics
 import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,13 +43,11 @@ SCHEMA = Schema(
 )
 OURS: dict[str, dict[str, object]] = {
     "bin-pack": {},
-    "bin-pack with deletes": {},
     "sort by a string": {"strategy": "sort", "order": [{"name": "key"}]},
     "z-order of two": {"strategy": "zorder", "order": [{"name": "city"}, {"name": "amount"}]},
 }
 JAVA = {
     "bin-pack": "strategy => 'binpack'",
-    "bin-pack with deletes": "strategy => 'binpack'",
     "sort by a string": "strategy => 'sort', sort_order => 'key'",
     "z-order of two": "strategy => 'sort', sort_order => 'zorder(city, amount)'",
 }
@@ -57,9 +57,8 @@ class Bench:
     def __init__(self, folder: Path, rows: int, files: int) -> None:
         self.name = "bench"
         self.database, self.warehouse = folder / "catalog.db", folder / "warehouse"
-        self.catalog: Catalog = open_catalog(
-            SqlConfig(name=self.name, uri=f"sqlite:///{self.database}", warehouse=f"file://{self.warehouse}")
-        )
+        self.config = SqlConfig(name=self.name, uri=f"sqlite:///{self.database}", warehouse=f"file://{self.warehouse}")
+        self.catalog: Catalog = open_catalog(self.config)
         self.catalog.create_namespace("db")
         table = self.catalog.create_table(("db", "source"), SCHEMA, properties={"format-version": "2"})
         random, each = np.random.default_rng(7), rows // files
@@ -84,10 +83,10 @@ class Bench:
             delete_positions(table, dict.fromkeys(paths[start : start + 10], deleted))
         self.with_deletes = table.refresh().metadata_location
 
-    def fresh(self, work: str) -> str:
+    def fresh(self, *, deletes: bool) -> str:
         """A table of its own with the original files; rewriting it leaves those as they are."""
         name = f"t_{uuid.uuid4().hex[:8]}"
-        self.catalog.register_table(("db", name), self.with_deletes if "deletes" in work else self.plain)
+        self.catalog.register_table(("db", name), self.with_deletes if deletes else self.plain)
         return name
 
     def data_files(self, name: str) -> int:
@@ -102,6 +101,23 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
+def compact_once(config: SqlConfig, name: str, work: str) -> tuple[float, int]:
+    """In the process of our side: the seconds of one compaction, and the peak of memory up to now."""
+    options = CompactionOptions.model_validate({"target_file_bytes": TARGET, **OURS[work]})
+    with open_catalog(config) as catalog:
+        seconds = timed(
+            lambda: compact(
+                catalog,
+                ("db", name),
+                options,
+                executor=InProcessExecutor(),
+                run_id=uuid.uuid4().hex,
+                now=datetime.now(UTC),
+            )
+        )
+    return seconds, peak_mib("self")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=6_000_000)
@@ -110,12 +126,13 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="compaction-"))
     spark = LocalSpark(folder / "spark")
+    our_side = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     try:
         bench = Bench(folder, arguments.rows, arguments.files)
         spark.use_sqlite_catalog(bench.name, bench.database, bench.warehouse)
 
-        def java(work: str) -> float:
-            name = bench.fresh(work)
+        def java(work: str, deletes: bool) -> float:
+            name = bench.fresh(deletes=deletes)
             call = (
                 f"CALL {bench.name}.system.rewrite_data_files(table => 'db.{name}', {JAVA[work]}, options => "
                 f"map('target-file-size-bytes', '{TARGET}', 'rewrite-all', 'true'))"
@@ -124,35 +141,27 @@ def main() -> None:
             require_one_file(bench, name)
             return seconds
 
-        def ours(work: str) -> float:
-            name = bench.fresh(work)
-            options = CompactionOptions.model_validate({"target_file_bytes": TARGET, **OURS[work]})
-            seconds = timed(
-                lambda: compact(
-                    bench.catalog,
-                    ("db", name),
-                    options,
-                    executor=InProcessExecutor(),
-                    run_id=uuid.uuid4().hex,
-                    now=datetime.now(UTC),
-                )
-            )
+        def ours(work: str, deletes: bool) -> tuple[float, int]:
+            name = bench.fresh(deletes=deletes)
+            found = our_side.submit(compact_once, bench.config, name, work).result()
             require_one_file(bench, name)
-            return seconds
+            return found
 
         print(f"{arguments.rows} rows in {arguments.files} files; warm: the median of {arguments.repeat - 1} runs")
         for work in OURS:
-            runs = [(java(work), ours(work)) for _ in range(arguments.repeat)]  # in turns: other load meets both
-            (java_cold, ours_cold), warm = runs[0], runs[1:]
-            java_warm, ours_warm = (statistics.median(side) for side in zip(*warm, strict=True))
-            print(
-                f"{work:22} first {java_cold:6.2f} s and {ours_cold:6.2f} s ({java_cold / ours_cold:.1f}x)   "
-                f"warm {java_warm:6.2f} s and {ours_warm:6.2f} s ({java_warm / ours_warm:.1f}x)",
-                flush=True,
-            )
-        ours_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"peak memory: Java {jvm_peak(spark)} MiB, ours {ours_peak} MiB (the making of the table included)")
+            for deletes in (False, True):
+                runs = [(java(work, deletes), *ours(work, deletes)) for _ in range(arguments.repeat)]
+                (java_cold, ours_cold, _), warm = runs[0], runs[1:]
+                java_warm, ours_warm = (statistics.median(run[side] for run in warm) for side in (0, 1))
+                print(
+                    f"{work + (' with deletes' if deletes else ''):30} "
+                    f"first {java_cold:6.2f} s and {ours_cold:6.2f} s ({java_cold / ours_cold:.1f}x)   "
+                    f"warm {java_warm:6.2f} s and {ours_warm:6.2f} s ({java_warm / ours_warm:.1f}x)   "
+                    f"peak {peak_mib(jvm_pid(spark))} MiB and {runs[-1][2]} MiB",
+                    flush=True,
+                )
     finally:
+        our_side.shutdown()
         spark.stop()
         shutil.rmtree(folder)
 
@@ -162,9 +171,12 @@ def require_one_file(bench: Bench, name: str) -> None:
         raise SystemExit(f"db.{name} has {count} data files, not one: the two sides did not do the same work")
 
 
-def jvm_peak(spark: LocalSpark) -> int:
+def jvm_pid(spark: LocalSpark) -> str:
     gateway = spark.session.sparkContext._gateway
-    pid = gateway.jvm.java.lang.ProcessHandle.current().pid() if gateway is not None else 0
+    return str(gateway.jvm.java.lang.ProcessHandle.current().pid()) if gateway is not None else "self"
+
+
+def peak_mib(pid: str) -> int:
     status = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM"))
 
