@@ -20,6 +20,7 @@ from tableformat.engine.ordering import in_order
 from tableformat.engine.parallel import Workers, available_cores, in_turn
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
+from tableformat.engine.sort_keys import sort_keys
 from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile
 from tableformat.engine.writing import RollingWriter, remove_files
 from tableformat.errors import PermanentError
@@ -46,7 +47,8 @@ def rewrite(task: RewriteTask, *, threads: int | None = None) -> RewriteResult:
         rows = _Rows(io, task, readers)
         batches = rows.batches()
         if task.order is not None:
-            batches = in_order(batches, task.order, task.schema, memory_bytes=task.memory_bytes, workers=workers)
+            keys = sort_keys(task.order, task.schema)
+            batches = in_order(batches, keys, memory_bytes=task.memory_bytes, workers=workers)
         files = RollingWriter(io, task, workers).write_all(batches)
     result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=rows.deleted)
     try:

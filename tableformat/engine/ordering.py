@@ -11,25 +11,21 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.schema import Schema
 
 from tableformat.engine.errors import NoRoomToSort
 from tableformat.engine.parallel import Workers, in_turn
 from tableformat.engine.sort_codes import Numbers
-from tableformat.engine.sort_keys import ColumnKeys, CurveKeys
-from tableformat.engine.task import RowOrder
+from tableformat.engine.sort_keys import SortKeys
 
-Keys = ColumnKeys | CurveKeys
 _PIECE_ROWS = 128 * 1024
 _PIECE_BYTES = 8 * 1024 * 1024
 _PIECES_AHEAD = 8
 
 
 def in_order(
-    batches: Iterable[pa.RecordBatch], order: RowOrder, schema: Schema, *, memory_bytes: int, workers: Workers
+    batches: Iterable[pa.RecordBatch], keys: SortKeys, *, memory_bytes: int, workers: Workers
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all batches in order."""
-    keys: Keys = CurveKeys(order, schema) if order.z_order else ColumnKeys(order, schema)
     with ExitStack() as cleanup:
         runs: list[_Run] = []
         held = _Held()
@@ -66,7 +62,7 @@ class _Held:
             pieces.append(column)
         self.size_bytes += batch.nbytes
 
-    def in_order(self, keys: Keys, workers: Workers) -> Iterator[pa.RecordBatch]:
+    def in_order(self, keys: SortKeys, workers: Workers) -> Iterator[pa.RecordBatch]:
         """Gives the rows away in order; nothing is held any more afterwards."""
         if self._schema is None:
             return
@@ -101,7 +97,7 @@ def _piece_rows(size_bytes: int, rows: int) -> int:
     return max(1, min(_PIECE_ROWS, _PIECE_BYTES * rows // max(size_bytes, 1)))
 
 
-def _spilled(held: _Held, keys: Keys, workers: Workers, cleanup: ExitStack) -> "_Run":
+def _spilled(held: _Held, keys: SortKeys, workers: Workers, cleanup: ExitStack) -> "_Run":
     folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-sort-"))
     return _Run(Path(folder), held.in_order(keys, workers), held.size_bytes)
 
@@ -130,7 +126,7 @@ class _Run:
                 yield reader.get_batch(number)
 
 
-def _merged(runs: list[_Run], keys: Keys, workers: Workers) -> Iterator[pa.RecordBatch]:
+def _merged(runs: list[_Run], keys: SortKeys, workers: Workers) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs: what is certain to come before everything unread is given out, the rest waits.
 
     A row is certain once no run has unread rows that could precede it: up to the first of the last rows that are held

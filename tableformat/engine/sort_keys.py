@@ -4,6 +4,8 @@ Rows are sorted by one number each; where numbers are the same for different val
 Equal rows stay in the order in which they came, which merging sorted runs relies on.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +24,8 @@ from tableformat.engine.sort_codes import (
     packed,
     words,
 )
-from tableformat.engine.task import RowOrder
+from tableformat.engine.task import RowOrder, SortColumn
+from tableformat.engine.transforms import transformed
 
 _SAMPLE_ROWS = 100_000
 _CURVE_BITS = 63
@@ -31,30 +34,26 @@ _PIECE_ROWS = 256 * 1024
 _PIVOT_SAMPLE_ROWS = 10_000
 
 
-class ColumnKeys:
-    """An order by columns, one after the other, each with its direction and a place for nulls."""
+class SortKeys:
+    """What rows are compared by: its parts, one after the other."""
 
-    def __init__(self, order: RowOrder, schema: Schema) -> None:
-        self._columns = [(column, column_path(schema, column.field_id)) for column in order.columns]
-        self._directions: list[tuple[str, str]] = [("g", "ascending")]
-        for number, column in enumerate(order.columns):
-            self._directions.append((f"n{number}", "descending" if column.nulls_first else "ascending"))
-            self._directions.append((f"k{number}", "descending" if column.descending else "ascending"))
-        self._directions.append(("r", "ascending"))
+    def __init__(self, parts: "Sequence[_ColumnPart | _CurvePart]") -> None:
+        self._parts = tuple(parts)
+
+    def fit(self, rows: pa.Table) -> None:
+        """Let parts that depend on how values are spread learn it from these rows, once and for all."""
+        for part in self._parts:
+            part.fit(rows)
 
     def order(self, rows: pa.Table, workers: Workers) -> Numbers:
-        """The places of the rows in order. The columns of the table have one chunk each."""
-        arrays = [_comparable(rows, path) for _, path in self._columns]
-        codes = packed(
-            [
-                column_codes(array, descending=column.descending, nulls_first=column.nulls_first)
-                for array, (column, _) in zip(arrays, self._columns, strict=True)
-            ]
-        )
+        """The places of the rows in order."""
+        self.fit(rows)
+        values = [part.values(rows, workers) for part in self._parts]
+        codes = packed([part.codes(array) for part, array in zip(self._parts, values, strict=True)])
         places = _sorted_places(codes, workers)
-        return places if codes.exact else self._settled(places, codes.codes, arrays)
+        return places if codes.exact else self._settled(places, codes.codes, values)
 
-    def _settled(self, places: Numbers, codes: Codes, arrays: list[pa.Array]) -> Numbers:
+    def _settled(self, places: Numbers, codes: Codes, values: list[pa.Array]) -> Numbers:
         """The places with those rows put in order that their codes do not tell apart."""
         ordered = codes[places]
         same = ordered[1:] == ordered[:-1]
@@ -64,34 +63,73 @@ class ColumnKeys:
         group = np.cumsum(np.append(True, ~same))[unsettled]
         rows = places[unsettled]
         keys: dict[str, pa.Array] = {"g": pa.array(group), "r": pa.array(rows)}
-        for number, array in enumerate(arrays):
-            values = array.take(keys["r"])
-            keys[f"n{number}"] = values.is_null().cast(pa.int8())
-            keys[f"k{number}"] = _float_order(values) if pa.types.is_floating(values.type) else values
-        places[unsettled] = rows[pc.sort_indices(pa.table(keys), sort_keys=self._directions).to_numpy()]
+        directions = [("g", "ascending")]
+        for number, (part, array) in enumerate(zip(self._parts, values, strict=True)):
+            own = array.take(keys["r"])
+            keys[f"n{number}"] = own.is_null().cast(pa.int8())
+            keys[f"k{number}"] = _float_order(own) if pa.types.is_floating(own.type) else own
+            directions.append((f"n{number}", "descending" if part.nulls_first else "ascending"))
+            directions.append((f"k{number}", "descending" if part.descending else "ascending"))
+        directions.append(("r", "ascending"))
+        places[unsettled] = rows[pc.sort_indices(pa.table(keys), sort_keys=directions).to_numpy()]
         return places
 
 
-class CurveKeys:
+def sort_keys(order: RowOrder | None, schema: Schema, *, partitions: Sequence[SortColumn] = ()) -> SortKeys:
+    """The keys of an order; rows of one partition come together if partitions are given."""
+    parts: list[_ColumnPart | _CurvePart] = [_ColumnPart(column, schema) for column in partitions]
+    if order is not None and order.z_order:
+        parts.append(_CurvePart(order.columns, schema))
+    elif order is not None:
+        parts += [_ColumnPart(column, schema) for column in order.columns]
+    return SortKeys(parts)
+
+
+class _ColumnPart:
+    """A column, or what a transform makes of it, with a direction and a place for nulls."""
+
+    def __init__(self, column: SortColumn, schema: Schema) -> None:
+        self._column = column
+        self._path = column_path(schema, column.field_id)
+        self._type = schema.find_type(column.field_id)
+        self.descending = column.descending
+        self.nulls_first = column.nulls_first
+
+    def fit(self, rows: pa.Table) -> None:
+        """Values are compared as they are."""
+
+    def values(self, rows: pa.Table, workers: Workers) -> pa.Array:  # noqa: ARG002 - the curve needs them
+        return transformed(_comparable(rows, self._path), self._column.transform, self._type)
+
+    def codes(self, values: pa.Array) -> ColumnCodes:
+        return column_codes(values, descending=self.descending, nulls_first=self.nulls_first)
+
+
+class _CurvePart:
     """One number a row: its place on a z-order curve.
 
     Each column's values are first replaced by the range of equally many rows that they fall into, as a sample has it;
     so columns of any type and spread weigh alike. The sample decides how well rows cluster, never which rows there are.
     """
 
-    def __init__(self, order: RowOrder, schema: Schema) -> None:
-        self._paths = [column_path(schema, column.field_id) for column in order.columns]
+    descending = False
+    nulls_first = True
+
+    def __init__(self, columns: Sequence[SortColumn], schema: Schema) -> None:
+        self._paths = [column_path(schema, column.field_id) for column in columns]
         # Ranges so many that a file's share of the curve is exact, and so few that they stay in a core's cache.
         self._bits = min(12, _CURVE_BITS // len(self._paths))
         self._curves: list[_CurveColumn] | None = None
 
-    def order(self, rows: pa.Table, workers: Workers) -> Numbers:
-        columns = [_comparable(rows, path) for path in self._paths]
-        if self._curves is None:
+    def fit(self, rows: pa.Table) -> None:
+        if self._curves is None and rows.num_rows:
             self._curves = [
-                _CurveColumn(column, self._bits, number, len(columns)) for number, column in enumerate(columns)
+                _CurveColumn(_comparable(rows, path), self._bits, number, len(self._paths))
+                for number, path in enumerate(self._paths)
             ]
-        curves = self._curves
+
+    def values(self, rows: pa.Table, workers: Workers) -> pa.Array:
+        columns, curves = [_comparable(rows, path) for path in self._paths], self._curves or []
 
         def place(start: int) -> Codes:
             found = np.zeros(min(_PIECE_ROWS, rows.num_rows - start), np.uint64)
@@ -99,8 +137,11 @@ class CurveKeys:
                 found |= curve.of(column.slice(start, _PIECE_ROWS))
             return found
 
-        places = list(workers.map(place, range(0, rows.num_rows, _PIECE_ROWS)))
-        return _sorted_places(ColumnCodes(np.concatenate(places), self._bits * len(columns), exact=True), workers)
+        pieces = list(workers.map(place, range(0, rows.num_rows, _PIECE_ROWS)))
+        return pa.array(np.concatenate(pieces) if pieces else np.zeros(0, np.uint64))
+
+    def codes(self, values: pa.Array) -> ColumnCodes:
+        return ColumnCodes(values.to_numpy(), self._bits * len(self._paths), exact=True)
 
 
 class _CurveColumn:

@@ -7,9 +7,11 @@ never appear in a representation.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
 
@@ -45,6 +47,8 @@ class SortColumn:
     field_id: int
     descending: bool
     nulls_first: bool
+    transform: Transform[Any, Any] = field(default_factory=IdentityTransform)
+    """Rows are in the order of what it makes of the column's values."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder, SortDirection
-from pyiceberg.transforms import IdentityTransform
 
 from tableformat.engine import RowOrder, SortColumn
 from tableformat.engine.deletes import column_path
+from tableformat.engine.transforms import is_known
 from tableformat.errors import PermanentError
 from tableformat.maintenance.compaction.options import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.errors import UnsupportedTable
@@ -44,16 +44,20 @@ def _of_table(table: Table) -> RowOrder:
     name, order = ".".join(table.name()), table.sort_order()
     if not order.fields:
         raise UnknownOrder(f"table {name} has no sort order: name the columns to order by")
-    if any(not isinstance(field.transform, IdentityTransform) for field in order.fields):
-        raise UnsupportedTable(
-            name, "its sort order has a transform, which the kernel does not sort by", "Name the columns to order by"
-        )
+    for field in order.fields:
+        if not is_known(field.transform, table.schema().find_type(field.source_id)):
+            raise UnsupportedTable(
+                name,
+                f"its sort order has the transform {field.transform}, which the kernel does not know",
+                "Name the columns to order by",
+            )
     return RowOrder(
         tuple(
             SortColumn(
                 field.source_id,
                 descending=field.direction == SortDirection.DESC,
                 nulls_first=field.null_order == NullOrder.NULLS_FIRST,
+                transform=field.transform,
             )
             for field in order.fields
         ),

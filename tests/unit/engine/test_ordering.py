@@ -31,6 +31,7 @@ from pyiceberg.types import (
 from tableformat.engine.ordering import in_order
 from tableformat.engine.parallel import Workers
 from tableformat.engine.projection import arrow_schema
+from tableformat.engine.sort_keys import sort_keys
 from tableformat.engine.task import RowOrder, SortColumn
 
 PLENTY, TINY = 1 << 30, 1
@@ -39,7 +40,9 @@ PLENTY, TINY = 1 << 30, 1
 def ordered(rows: pa.Table, order: RowOrder, schema: Schema, memory: int, batch: int = 50) -> list[dict[str, Any]]:
     with Workers(2) as workers:
         batches = list(
-            in_order(rows.to_batches(max_chunksize=batch), order, schema, memory_bytes=memory, workers=workers)
+            in_order(
+                rows.to_batches(max_chunksize=batch), sort_keys(order, schema), memory_bytes=memory, workers=workers
+            )
         )
     return [row for part in batches for row in part.to_pylist()]
 

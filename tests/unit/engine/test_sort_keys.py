@@ -24,12 +24,11 @@ from pyiceberg.types import (
     StringType,
 )
 
-from tableformat.engine import sort_keys
 from tableformat.engine.errors import NoRoomToSort
 from tableformat.engine.ordering import in_order
 from tableformat.engine.parallel import Workers, granted_cores, in_turn
 from tableformat.engine.projection import arrow_schema
-from tableformat.engine.sort_keys import ColumnKeys, CurveKeys
+from tableformat.engine.sort_keys import sort_keys
 from tableformat.engine.task import RowOrder, SortColumn
 
 KINDS: list[tuple[IcebergType, st.SearchStrategy[Any]]] = [
@@ -92,8 +91,10 @@ def test_the_order_by_codes_is_the_order_of_the_values(
 ) -> None:
     schema, rows, columns = sort
     with pytest.MonkeyPatch.context() as patch, Workers(cores) as workers:
-        patch.setattr(sort_keys, "_PIECE_ROWS", piece_rows)  # few rows are divided among the cores as well
-        places = ColumnKeys(RowOrder(columns), schema).order(table_of(schema, rows), workers)
+        patch.setattr(
+            "tableformat.engine.sort_keys._PIECE_ROWS", piece_rows
+        )  # few rows are divided among the cores as well
+        places = sort_keys(RowOrder(columns), schema).order(table_of(schema, rows), workers)
     assert places.tolist() == expected(rows, columns)
 
 
@@ -102,7 +103,7 @@ def test_texts_that_share_their_beginning_lie_apart_on_the_curve() -> None:
     rows = [(f"a long beginning {number:03d}", 0) for number in np.random.default_rng(1).permutation(500)]
     order = RowOrder((SortColumn(1, False, True), SortColumn(2, False, True)), z_order=True)
     with Workers(2) as workers:
-        places = CurveKeys(order, schema).order(table_of(schema, rows), workers)
+        places = sort_keys(order, schema).order(table_of(schema, rows), workers)
     assert [rows[place][0] for place in places] == sorted(text for text, _ in rows)
 
 
@@ -113,7 +114,7 @@ def test_a_sort_that_finds_no_room_on_disk_says_where_and_what_to_do(monkeypatch
     monkeypatch.setattr(pa, "OSFile", lambda _path, mode: real("/dev/full", mode))
     order = RowOrder((SortColumn(1, False, True),))
     with Workers(1) as workers, pytest.raises(NoRoomToSort, match=r"No space left .* task_memory_bytes"):
-        list(in_order(rows.to_batches(), order, schema, memory_bytes=1, workers=workers))
+        list(in_order(rows.to_batches(), sort_keys(order, schema), memory_bytes=1, workers=workers))
 
 
 def test_work_ahead_is_bounded_and_comes_in_turn() -> None:
