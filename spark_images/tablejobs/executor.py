@@ -3,6 +3,9 @@
 The session starts with the first tasks, so a run that finds nothing to do costs no JVM. Results come back one by one
 as tasks end, through an accumulator that is updated in an action: Spark applies such an update once for each task that
 succeeded, however often the task was tried.
+
+A sort that is large for one task is divided into ranges: its rows go through Spark's shuffle as Arrow blobs, and so do
+the counts of what was read. Spark takes the output of one attempt at each part, so nothing is counted twice.
 """
 
 import contextlib
@@ -15,14 +18,26 @@ from pyspark import AccumulatorParam, InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
 from tableformat.engine import RewriteResult, RewriteTask, rewrite
+from tableformat.engine.division import (
+    Division,
+    divide,
+    find_ranges,
+    join,
+    read_into_ranges,
+    sample,
+    write_range,
+)
 from tablejobs.session import start_session, stop_session
+
+_LARGE_TASK_FILES = 8
 
 
 class SparkExecutor:
-    def __init__(self, *, cores: int | None = None) -> None:
+    def __init__(self, *, cores: int | None = None, session: SparkSession | None = None) -> None:
+        """A session that is given stays the caller's; otherwise one is started when it is needed."""
         self._cores = cores
         self._cleanup = contextlib.ExitStack()
-        self._session: SparkSession | None = None
+        self._session = session
 
     def __enter__(self) -> "SparkExecutor":
         return self
@@ -31,8 +46,14 @@ class SparkExecutor:
         self._cleanup.close()
 
     def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
-        if tasks:
-            yield from _run_on(self._context(), tasks)
+        if not tasks:
+            return
+        context = self._context()
+        divisions = {task.task_id: division for task in tasks if (division := _division(context, task, len(tasks)))}
+        if whole := [task for task in tasks if task.task_id not in divisions]:
+            yield from _run_on(context, whole)
+        for division in divisions.values():
+            yield _run_divided(context, division)
 
     def _context(self) -> SparkContext:
         if self._session is None:
@@ -40,6 +61,25 @@ class SparkExecutor:
             self._session = start_session(Path(scratch), cores=self._cores)
             self._cleanup.callback(stop_session, self._session)
         return self._session.sparkContext
+
+
+def _division(context: SparkContext, task: RewriteTask, tasks: int) -> Division | None:
+    """A task is divided where cores would be idle for want of tasks, or if it is very large."""
+    cores = context.defaultParallelism
+    if tasks >= cores and task.source_bytes < _LARGE_TASK_FILES * task.target_file_bytes:
+        return None
+    return divide(task, cores=cores)
+
+
+def _run_divided(context: SparkContext, division: Division) -> RewriteResult:
+    task = division.task
+    reads = context.parallelize(division.reads, len(division.reads))
+    ranges = find_ranges(division, reads.map(lambda read: sample(division, read)).collect())
+    blobs = reads.flatMap(lambda read: read_into_ranges(read, ranges, threads=1))
+    parts = blobs.partitionBy(ranges.count, lambda number: number).mapPartitionsWithIndex(
+        lambda number, pairs: [write_range(task, ranges, number, (blob for _, blob in pairs), threads=1)]
+    )
+    return join(task, parts.collect())
 
 
 class _Results(AccumulatorParam[list[RewriteResult]]):

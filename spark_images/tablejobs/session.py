@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tableformat.errors import PermanentError
 
+_ATTEMPTS = 4
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -33,14 +34,15 @@ def start_session(scratch: Path, *, cores: int | None = None) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     java_options = f"-XX:-UsePerfData -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{logging}"
     return (
-        SparkSession.builder.master(f"local[{cores or '*'}]")
+        # The second number is how often a task is tried: in local mode the setting for it below is not heeded.
+        SparkSession.builder.master(f"local[{cores or '*'},{_ATTEMPTS}]")
         .appName("tablewright")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")
         .config("spark.driver.extraJavaOptions", java_options)
         .config("spark.local.dir", str(scratch))
-        .config("spark.task.maxFailures", "4")
+        .config("spark.task.maxFailures", str(_ATTEMPTS))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

@@ -41,6 +41,13 @@ class Workers(ThreadPoolExecutor):
         self.cores = cores
 
 
+class Readers(ThreadPoolExecutor):
+    """Threads for reading, which waits for storage as much as it computes."""
+
+    def __init__(self, cores: int) -> None:
+        super().__init__(2 * cores + 2, thread_name_prefix="read")
+
+
 def in_turn(
     pool: Executor,
     pieces: Iterable[Piece],

@@ -5,7 +5,7 @@ committed, and the rewrite fails with its name. Batches are small, so that memor
 A small file is fetched whole, in one request; a large one in pieces, as they are needed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ def read_batches(
     *,
     name_mapping: NameMapping | None,
     identity_values: Mapping[int, object],
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """The rows of one file in file order, projected to the target schema."""
     rows = 0
     with file_errors(source.path), io.new_input(source.path).open() as stream:

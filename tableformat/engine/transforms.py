@@ -25,15 +25,15 @@ from pyiceberg.types import DateType, IcebergType
 
 _SECONDS_A_DAY, _SECONDS_AN_HOUR = 86_400, 3_600
 _PER_SECOND = {"us": 10**6, "ns": 10**9}
-_KNOWN = (
-    BucketTransform
-    | DayTransform
-    | HourTransform
-    | IdentityTransform
-    | MonthTransform
-    | TruncateTransform
-    | VoidTransform
-    | YearTransform
+_KNOWN: tuple[type[Transform[Any, Any]], ...] = (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    VoidTransform,
+    YearTransform,
 )
 
 
@@ -58,7 +58,7 @@ def transformed(array: pa.Array, transform: Transform[Any, Any], source: Iceberg
 
 def partition_values(array: pa.Array) -> list[Any]:
     """The values as manifests have them."""
-    return _numbers(array).to_pylist() if pa.types.is_temporal(array.type) else array.to_pylist()
+    return list((_numbers(array) if pa.types.is_temporal(array.type) else array).to_pylist())
 
 
 def _time(array: pa.Array, transform: TimeTransform[Any]) -> pa.Array:

@@ -44,9 +44,9 @@ class _PlannedPartition(PartitionKey):
 
 
 class RollingWriter:
-    """The output of one task attempt; the pool encodes."""
+    """The output of one attempt at a task or a part of it; the pool encodes."""
 
-    def __init__(self, io: FileIO, task: RewriteTask, pool: Executor) -> None:
+    def __init__(self, io: FileIO, task: RewriteTask, pool: Executor, *, rows_expected: int | None = None) -> None:
         self._io = io
         self._task = task
         self._pool = pool
@@ -62,7 +62,7 @@ class RollingWriter:
         )
         self._row_group_rows = int(task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS))
         self._attempt = uuid.uuid4()
-        self._rows_expected = task.source_records
+        self._rows_expected = task.source_records if rows_expected is None else rows_expected
         self._rows_flushed = 0
         self._bytes_flushed = 0
         self._pending: list[pa.RecordBatch] = []

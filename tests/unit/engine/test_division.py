@@ -1,0 +1,130 @@
+"""A sort that is divided into ranges gives the rows of one sort, whatever the samples happened to say."""
+
+import uuid
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, NestedField, StringType
+
+from tableformat.engine import RewriteResult, RewriteTask, RowOrder, SortColumn, SourceFile, rewrite
+from tableformat.engine.division import (
+    Counted,
+    PartsMissing,
+    WrittenRange,
+    divide,
+    find_ranges,
+    join,
+    read_into_ranges,
+    sample,
+    write_range,
+)
+from tableformat.engine.projection import arrow_schema
+
+SCHEMA = Schema(
+    NestedField(1, "id", IntegerType(), required=True),
+    NestedField(2, "city", StringType(), required=False),
+)
+BY_CITY = RowOrder((SortColumn(2, descending=True, nulls_first=False), SortColumn(1, False, True)))
+CURVE = RowOrder((SortColumn(2, False, True), SortColumn(1, False, True)), z_order=True)
+
+
+Rows = list[tuple[int, str | None]]
+
+
+def task_of(folder: Path, files: list[Rows], order: RowOrder | None, **changes: Any) -> RewriteTask:
+    sources = []
+    for rows in files:
+        path = folder / f"{uuid.uuid4()}.parquet"
+        table = pa.Table.from_pylist([{"id": i, "city": c} for i, c in rows], arrow_schema(SCHEMA))
+        pq.write_table(table, path, store_schema=False)
+        sources.append(SourceFile(str(path), "PARQUET", path.stat().st_size, len(rows), sequence_number=1))
+    arguments: dict[str, Any] = {
+        "task_id": "t",
+        "table": "db.t",
+        "sources": tuple(sources),
+        "position_deletes": (),
+        "equality_deletes": (),
+        "schema": SCHEMA,
+        "read_schema": SCHEMA,
+        "spec": UNPARTITIONED_PARTITION_SPEC,
+        "partition": Record(),
+        "partition_path": "",
+        "identity_values": {},
+        "table_location": str(folder),
+        "table_properties": {},
+        "target_file_bytes": max(1, sum(source.size_bytes for source in sources) // 4),
+        "keeps_lineage": False,
+        "order": order,
+        "memory_bytes": 1 << 20,
+        "verify_contents": True,
+        "io_properties": {},
+    }
+    return RewriteTask(**(arguments | changes))
+
+
+def run_divided(task: RewriteTask) -> RewriteResult:
+    """Every step in this process, in place of an executor's tasks."""
+    division = divide(task, cores=2)
+    assert division is not None
+    ranges = find_ranges(division, [sample(division, read) for read in division.reads])
+    blobs: dict[int, list[bytes | Counted]] = defaultdict(list)
+    for read in division.reads:
+        for number, blob in read_into_ranges(read, ranges, threads=1):
+            blobs[number].append(blob)
+    return join(task, [write_range(task, ranges, n, blobs[n], threads=1) for n in range(ranges.count)])
+
+
+def rows_of(result: RewriteResult) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for file in result.files for row in pq.read_table(file.path).to_pylist()]
+
+
+rows = st.tuples(st.integers(-9, 9), st.none() | st.sampled_from(["Agra", "Pune", "Pu", ""]))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(files=st.lists(st.lists(rows, max_size=12), min_size=2, max_size=6), order=st.sampled_from([BY_CITY, CURVE]))
+def test_ranges_together_are_what_one_sort_gives(
+    tmp_path_factory: pytest.TempPathFactory, files: list[Rows], order: RowOrder
+) -> None:
+    task = task_of(tmp_path_factory.mktemp("files"), files, order)
+
+    divided = run_divided(task)
+
+    whole = rewrite(task)
+    assert divided.rows_written == whole.rows_written == sum(map(len, files))
+    if order is BY_CITY:
+        assert rows_of(divided) == rows_of(whole)
+    else:  # the curve depends on the sample, never which rows there are
+        assert sorted(map(repr, rows_of(divided))) == sorted(map(repr, rows_of(whole)))
+
+
+def test_ranges_of_many_rows_are_about_equal_and_in_order(tmp_path: Path) -> None:
+    files: list[Rows] = [[(i * 7919 % 4000, f"city {i * 31 % 97:02d}") for i in range(n, 4000, 4)] for n in range(4)]
+    task = task_of(tmp_path, files, RowOrder((SortColumn(1, False, True),)))
+
+    found = run_divided(task)
+
+    assert [row[0] for row in rows_of(found)] == list(range(4000))
+    assert len(found.files) >= 3
+    assert max(file.records for file in found.files) < 2 * min(file.records for file in found.files)
+
+
+def test_a_part_that_never_reported_stops_the_task_before_a_commit(tmp_path: Path) -> None:
+    task = task_of(tmp_path, [[(1, "a")], [(2, "b")]], BY_CITY)
+    with pytest.raises(PartsMissing, match="1 of 2 rows were read"):
+        join(task, [WrittenRange(0, (), Counted(rows_read=1), Counted().checksum)])
+
+
+@pytest.mark.parametrize(("order", "target"), [(None, 1), (BY_CITY, 10**9)], ids=["without an order", "for one file"])
+def test_what_one_task_does_as_well_is_not_divided(tmp_path: Path, order: RowOrder | None, target: int) -> None:
+    task = task_of(tmp_path, [[(1, "a")], [(2, "b")]], order, target_file_bytes=target)
+    assert divide(task, cores=2) is None
