@@ -5,7 +5,7 @@ everything that its rewrite needs, file access included. Credentials can be amon
 never appear in a representation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +67,7 @@ class RewriteTask:
 
     task_id: str
     table: str
-    sources: tuple[SourceFile, ...]
+    sources: Sequence[SourceFile]
     position_deletes: tuple[DeleteFile, ...]
     equality_deletes: tuple[DeleteFile, ...]
     schema: Schema

@@ -159,7 +159,8 @@ def _files(manifests: Sequence[ManifestFile], decoded: Sequence[DecodedManifest]
     if schema is ENTRY:
         columns["first_row_id"] = _first_row_ids(manifests, entries, counts)
     untouched = [name for name in schema.names if name not in columns and name != "status"]
-    return pa.table({name: entries[name] for name in untouched} | columns)
+    # In one piece each: to take rows of a column in many pieces, Arrow would put it together every time.
+    return pa.table({name: entries[name] for name in untouched} | columns).combine_chunks()
 
 
 def _first_row_ids(manifests: Sequence[ManifestFile], entries: pa.Table, counts: Sequence[int]) -> pa.ChunkedArray:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tableformat.engine.sizing import files_for
-from tableformat.inspection import AppliedDeletes, Integers, SnapshotFiles
+from tableformat.inspection import AppliedDeletes, Integers, SnapshotFiles, integers
 from tableformat.maintenance.compaction.candidates import Candidates
 from tableformat.maintenance.compaction.options import CompactionOptions, Strategy
 
@@ -25,6 +25,7 @@ class Group:
     deletes: Integers
     """Rows in the snapshot's table of deletes: those that apply to any of the files."""
     size_bytes: int
+    records: int
     expected_files: int
 
 
@@ -48,6 +49,7 @@ def worthwhile_groups(
     benefits = saved[kept] + np.array([len(found) for found in deletes], np.int64)
     first_paths = files.data["path"].take(pa.array(candidates.rows[starts[kept]], pa.int64()))
     ranked = pa.table({"benefit": -benefits, "size": sizes[kept], "path": first_paths})  # the path makes it certain
+    records = np.add.reduceat(integers(files.data, "records")[candidates.rows], starts)
     order = pc.sort_indices(ranked, [(name, "ascending") for name in ranked.column_names]).to_numpy()
     return [
         Group(
@@ -55,6 +57,7 @@ def worthwhile_groups(
             data=candidates.rows[starts[kept[place]] : ends[kept[place]]],
             deletes=deletes[place],
             size_bytes=int(sizes[kept[place]]),
+            records=int(records[kept[place]]),
             expected_files=int(expected[kept[place]]),
         )
         for place in _within(options.max_bytes_per_run, order, sizes[kept])

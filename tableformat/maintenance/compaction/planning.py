@@ -4,22 +4,17 @@ Pure over the snapshot's files: the same snapshot and options give the same plan
 are in it, and what tasks have in common is there once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
-from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from pyiceberg.table import Table
 
-from tableformat.engine import RewriteTask, SourceFile
+from tableformat.engine import RewriteTask
 from tableformat.inspection import (
-    FORMATS,
     AppliedDeletes,
     Integers,
-    SnapshotFiles,
     global_specs,
     snapshot_files,
 )
@@ -28,9 +23,8 @@ from tableformat.maintenance.compaction.eligibility import require_rewritable, r
 from tableformat.maintenance.compaction.grouping import Group, worthwhile_groups
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.ordering import row_order
+from tableformat.maintenance.compaction.sources import SourceFiles
 from tableformat.maintenance.compaction.tasks import TaskMaking
-
-_ROWS_AT_A_TIME: Final = 50_000
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,6 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     data_rows = _joined([group.data for group in groups])
     delete_rows = np.unique(_joined([group.deletes for group in groups]))
     require_rewritable_files(table, files, data_rows, delete_rows)
-    sources = _sources(files, data_rows)
     deletes = dict(zip(delete_rows.tolist(), files.delete_files(delete_rows), strict=True))
     making = TaskMaking(table, options, order)
     tasks = tuple(
@@ -125,7 +118,7 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
             f"{number:05d}",
             int(files.partitions.spec_ids[group.partition]),
             files.partitions.record(group.partition),
-            tuple(islice(sources, len(group.data))),
+            SourceFiles(files.data, group.data),
             [deletes[row] for row in group.deletes.tolist()],
         )
         for number, group in enumerate(groups)
@@ -143,9 +136,9 @@ def _figures(group: Group, task: RewriteTask) -> PlannedGroup:
     return PlannedGroup(
         spec_id=task.spec.spec_id,
         partition=task.partition_path,
-        files=len(task.sources),
+        files=len(group.data),
         size_bytes=group.size_bytes,
-        records=task.source_records,
+        records=group.records,
         delete_files=len(task.position_deletes) + len(task.equality_deletes),
         expected_files=group.expected_files,
     )
@@ -153,13 +146,3 @@ def _figures(group: Group, task: RewriteTask) -> PlannedGroup:
 
 def _joined(rows: Sequence[Integers]) -> Integers:
     return np.concatenate(rows) if rows else np.zeros(0, np.int64)
-
-
-def _sources(files: SnapshotFiles, rows: Integers) -> Iterator[SourceFile]:
-    """Column by column, a part of the rows at a time: there may be a million of them."""
-    columns = ["path", "file_format", "size_bytes", "records", "sequence_number", "first_row_id"]
-    formats = [file_format.value for file_format in FORMATS]
-    for start in range(0, len(rows), _ROWS_AT_A_TIME):
-        part = files.data.select(columns).take(pa.array(rows[start : start + _ROWS_AT_A_TIME], pa.int64()))
-        path, file_format, *numbers = (column.to_pylist() for column in part.columns)
-        yield from map(SourceFile, path, map(formats.__getitem__, file_format), *numbers)

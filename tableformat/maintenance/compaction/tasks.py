@@ -57,7 +57,7 @@ class TaskMaking:
         task_id: str,
         spec_id: int,
         partition: Record,
-        sources: tuple[SourceFile, ...],
+        sources: Sequence[SourceFile],
         deletes: Sequence[LiveFile],
     ) -> RewriteTask:
         """The sources are of the partition, and the deletes are all that apply to any of them."""

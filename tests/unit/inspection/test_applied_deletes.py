@@ -1,0 +1,70 @@
+"""For all files at once, the same deletes apply as for each file by itself."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.manifest import DataFileContent
+
+from tableformat.inspection import AppliedDeletes, DataIndex, DeleteIndex, LiveFile
+from tests.unit.inspection.files import GLOBAL_SPEC, live, snapshot_of
+
+paths = st.sampled_from(["a", "b", "c", "d", "ö"])
+bounds = (
+    st.none()
+    | paths.map(lambda path: (path.encode(), path.encode()))
+    | st.tuples(paths, paths).map(lambda pair: (min(pair).encode(), max(pair).encode()))
+)
+partitions, sequence_numbers = st.integers(0, 2), st.integers(0, 4)
+data_files = st.builds(live, paths, partitions, records=st.integers(0, 20), sequence_number=sequence_numbers)
+equality_deletes = st.builds(
+    live,
+    st.just("keys"),
+    partitions,
+    records=st.integers(0, 20),
+    sequence_number=sequence_numbers,
+    content=st.just(DataFileContent.EQUALITY_DELETES),
+)
+position_deletes = st.builds(
+    live,
+    st.just("positions"),
+    partitions,
+    records=st.integers(0, 20),
+    sequence_number=sequence_numbers,
+    content=st.just(DataFileContent.POSITION_DELETES),
+    path_bounds=bounds,
+)
+
+
+@given(st.lists(data_files, max_size=8), st.lists(equality_deletes | position_deletes, max_size=6))
+def test_the_same_deletes_apply_as_to_each_file_by_itself(data: list[LiveFile], deletes: list[LiveFile]) -> None:
+    applied = AppliedDeletes(snapshot_of(data, deletes), global_specs={GLOBAL_SPEC})
+
+    index = DeleteIndex(deletes, global_specs={GLOBAL_SPEC})
+    numbers = {id(file): number for number, file in enumerate(deletes)}
+    expected = [{numbers[id(found)] for found in index.of(file)} for file in data]
+    assert applied.deletes_of_file.tolist() == [len(found) for found in expected]
+    assert [set(applied.of(np.array([row])).tolist()) for row in range(len(data))] == expected
+    remaining = DataIndex(data, global_specs={GLOBAL_SPEC})
+    assert (applied.files_reached == 0).tolist() == [remaining.is_dangling(file) for file in deletes]
+    for row, found in enumerate(expected):
+        rows = sum(
+            deletes[number].records
+            * data[row].records
+            / max(1, sum(file.records for file, also in zip(data, expected, strict=True) if number in also))
+            for number in found
+        )
+        assert applied.deleted_rows[row] == pytest.approx(rows)
+
+
+@given(st.lists(data_files, min_size=1, max_size=8), st.lists(equality_deletes | position_deletes, max_size=6))
+def test_files_of_a_partition_have_the_deletes_of_each_of_them(data: list[LiveFile], deletes: list[LiveFile]) -> None:
+    applied = AppliedDeletes(snapshot_of(data, deletes), global_specs={GLOBAL_SPEC})
+    by_partition: dict[object, list[int]] = defaultdict(list)
+    for row, file in enumerate(data):
+        by_partition[file.partition_key].append(row)
+    for rows in by_partition.values():
+        together = applied.of(np.array(rows)).tolist()
+        assert together == sorted({delete for row in rows for delete in applied.of(np.array([row])).tolist()})
