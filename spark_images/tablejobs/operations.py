@@ -70,7 +70,7 @@ def _dry_run(job: MaintenanceJob, catalog: Catalog, *, now: datetime) -> JobRepo
 
 
 def _inspect(job: MaintenanceJob, table: Table) -> JobReport:
-    health = table_health(table, small_file_bytes=small_below(job, table))
+    health = table_health(table, small_file_bytes=small_below(job, table), with_metadata_bytes=True)
     message = f"{health.data_files} data files, {health.small_files} of them small, {health.delete_files} delete files"
     return _completed(message, inspection=health)
 

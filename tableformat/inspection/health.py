@@ -1,6 +1,7 @@
-"""A table's health in figures, as status and policies speak of it.
+"""A table's health in figures, as status, people and policies speak of it.
 
-Pure arithmetic over the live files: what is healthy is the policy's business.
+Pure arithmetic over the live files: what is healthy is the policy's business. What compaction would save is an estimate
+that costs no plan: every partition's small files become files of the target size, and deletes are applied.
 """
 
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from tableformat.inspection.applied_deletes import AppliedDeletes
 from tableformat.inspection.partitions import global_specs, schema_of_spec
@@ -15,6 +17,7 @@ from tableformat.inspection.snapshot_files import Integers, SnapshotFiles, integ
 
 _WORST_PARTITIONS = 10
 _NAMED_PARTITIONS = 1000  # partitions that are as bad as each other are sorted by name, unless they are too many
+_SMALL = 0.75  # of the target, as in Iceberg's own procedures
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class PartitionHealth:
     data_files: int
     small_files: int
     data_bytes: int
+    files_saved: int = 0
+    """How many data files fewer there would be after a compaction."""
+    files_with_deletes: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,43 +56,73 @@ class TableHealth:
     deletion_vectors: int = 0
     files_with_deletes: int = 0
     """Data files whose readers have to look into delete files."""
+    records_with_deletes: int = 0
+    """The rows of those data files, deleted or not."""
+    deleted_records: int = 0
+    """About how many of the rows are deleted: no delete file says of how many files it deletes rows."""
     delete_records: int = 0
     manifest_bytes: int = 0
+    metadata_bytes: int = 0
+    """Of the metadata file and the manifest list, if they were asked for."""
+    read_amplification: float = 1.0
+    """Files that a full scan opens, a delete file for each data file that needs it, for each file that it would open
+    after a compaction."""
+    requests_saved: int = 0
+    """Files that a full scan would not have to open any more after a compaction."""
+    bytes_saved: int = 0
+    """About how many bytes a full scan would not have to read any more: deleted rows, and delete files each time."""
     size_histogram: tuple[SizeBucket, ...] = ()
     """By powers of two, from the smallest to the largest; sizes without a file are left out."""
     worst_partitions: tuple[PartitionHealth, ...] = ()
-    """Those with the most small files, which have the most to gain."""
+    """Those with the most to gain from a compaction."""
 
 
-def table_health(table: Table, *, small_file_bytes: int) -> TableHealth:
-    """The figures of the table's current snapshot; a file is small below `small_file_bytes`."""
+def table_health(table: Table, *, small_file_bytes: int, with_metadata_bytes: bool = False) -> TableHealth:
+    """The figures of the table's current snapshot; a file is small below `small_file_bytes`, which is three quarters of
+    the size that it should have. The size of the metadata costs two requests more."""
     snapshot = table.current_snapshot()
     files = snapshot_files(table.io, snapshot)
-    sizes = integers(files.data, "size_bytes")
+    sizes, records = integers(files.data, "size_bytes"), integers(files.data, "records")
+    applied = AppliedDeletes(files, global_specs=global_specs(table.metadata))
+    burdened = applied.deletes_of_file > 0
     is_equality = integers(files.deletes, "content") == DataFileContent.EQUALITY_DELETES.value
     vectors = len(files.deletes["content_offset"].drop_null())
-    with_data = np.unique(integers(files.data, "partition"))
-    applied = AppliedDeletes(files, global_specs=global_specs(table.metadata))
+    partitions = _Partitions(files, applied, small_file_bytes)
+    saved, opened = int(partitions.files_saved.sum()), int(applied.deletes_of_file.sum())
+    deleted = np.minimum(applied.deleted_rows, records)
+    dead_bytes = float((sizes * deleted / np.maximum(1, records)).sum())
+    delete_bytes = int((integers(files.deletes, "size_bytes") * applied.files_reached).sum())
     return TableHealth(
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
         data_files=len(sizes),
         small_files=int((sizes < small_file_bytes).sum()),
         data_bytes=int(sizes.sum()),
-        records=int(integers(files.data, "records").sum()),
+        records=int(records.sum()),
         delete_files=files.deletes.num_rows,
         snapshots=len(table.metadata.snapshots),
         manifests=len(files.manifests),
         median_file_bytes=int(np.sort(sizes)[(len(sizes) - 1) // 2]) if len(sizes) else 0,
-        partitions=len(with_data),
+        partitions=int((partitions.data_files > 0).sum()),
         position_delete_files=files.deletes.num_rows - vectors - int(is_equality.sum()),
         equality_delete_files=int(is_equality.sum()),
         deletion_vectors=vectors,
-        files_with_deletes=int((applied.deletes_of_file > 0).sum()),
+        files_with_deletes=int(burdened.sum()),
+        records_with_deletes=int(records[burdened].sum()),
+        deleted_records=round(float(deleted.sum())),
         delete_records=int(integers(files.deletes, "records").sum()),
         manifest_bytes=sum(manifest.manifest_length for manifest in files.manifests),
+        metadata_bytes=_metadata_bytes(table, snapshot) if with_metadata_bytes else 0,
+        read_amplification=round((len(sizes) + opened) / (len(sizes) - saved), 2) if len(sizes) else 1.0,
+        requests_saved=saved + opened,
+        bytes_saved=round(dead_bytes) + delete_bytes,
         size_histogram=_histogram(sizes),
-        worst_partitions=_worst_partitions(table, files, small_file_bytes),
+        worst_partitions=partitions.worst(table, files),
     )
+
+
+def _metadata_bytes(table: Table, snapshot: Snapshot | None) -> int:
+    of_list = 0 if snapshot is None else len(table.io.new_input(snapshot.manifest_list))
+    return len(table.io.new_input(table.metadata_location)) + of_list
 
 
 def _histogram(sizes: Integers) -> tuple[SizeBucket, ...]:
@@ -97,21 +133,41 @@ def _histogram(sizes: Integers) -> tuple[SizeBucket, ...]:
     )
 
 
-def _worst_partitions(table: Table, files: SnapshotFiles, small_file_bytes: int) -> tuple[PartitionHealth, ...]:
-    """Those with the most small files; of two that have as many, the one with the first name."""
-    sizes, partitions = integers(files.data, "size_bytes"), integers(files.data, "partition")
-    number = len(files.partitions)
-    counts = np.bincount(partitions, minlength=number)
-    small = np.bincount(partitions[sizes < small_file_bytes], minlength=number)
-    total = np.zeros(number, np.int64)
-    np.add.at(total, partitions, sizes)
-    order = np.flatnonzero(counts)[np.argsort(-small[counts > 0], kind="stable")]
-    least = small[order[:_WORST_PARTITIONS]].min() if len(order) else 0
-    in_question = order[small[order] >= least][:_NAMED_PARTITIONS].tolist()
-    named = sorted((-int(small[n]), _name(table, files, n), n) for n in in_question)
-    return tuple(
-        PartitionHealth(name, int(counts[n]), -minus, int(total[n])) for minus, name, n in named[:_WORST_PARTITIONS]
-    )
+class _Partitions:
+    """A figure for each partition, by its number. Those that have nothing but deletes have no data files."""
+
+    def __init__(self, files: SnapshotFiles, applied: AppliedDeletes, small_file_bytes: int) -> None:
+        sizes, partitions = integers(files.data, "size_bytes"), integers(files.data, "partition")
+        number, is_small = len(files.partitions), sizes < small_file_bytes
+        self.data_files = np.bincount(partitions, minlength=number)
+        self.small_files = np.bincount(partitions[is_small], minlength=number)
+        self.data_bytes = np.bincount(partitions, sizes, minlength=number)
+        self.with_deletes = np.bincount(partitions[applied.deletes_of_file > 0], minlength=number)
+        small_bytes = np.bincount(partitions[is_small], sizes[is_small], minlength=number)
+        remaining = np.maximum(1, np.round(small_bytes / max(1.0, small_file_bytes / _SMALL))).astype(np.int64)
+        self.files_saved = np.maximum(0, self.small_files - remaining)
+
+    def worst(self, table: Table, files: SnapshotFiles) -> tuple[PartitionHealth, ...]:
+        gain = self.files_saved + self.with_deletes
+        order = np.flatnonzero(self.data_files)
+        order = order[np.lexsort((-self.small_files[order], -gain[order]))]
+        # Of those that would gain as much, the first by name; names are made for as few as need be.
+        least = int(gain[order[:_WORST_PARTITIONS]].min()) if len(order) else 0
+        found = [
+            (-int(gain[number]), -int(self.small_files[number]), _name(table, files, number), number)
+            for number in order[gain[order] >= least][:_NAMED_PARTITIONS].tolist()
+        ]
+        return tuple(
+            PartitionHealth(
+                name,
+                int(self.data_files[number]),
+                int(self.small_files[number]),
+                int(self.data_bytes[number]),
+                int(self.files_saved[number]),
+                int(self.with_deletes[number]),
+            )
+            for _, _, name, number in sorted(found)[:_WORST_PARTITIONS]
+        )
 
 
 def _name(table: Table, files: SnapshotFiles, partition: int) -> str:

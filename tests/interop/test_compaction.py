@@ -13,6 +13,7 @@ from pyiceberg.typedef import Record
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, OrderColumn, compact
+from tests.inspecting import assert_same_as_pyiceberg
 from tests.integration.compaction.deletes import delete_equal, put_equality_deletes
 from tests.integration.compaction.tables import NOW, data_files
 from tests.interop.duckdb_reader import read_with_duckdb
@@ -43,7 +44,9 @@ class Lake:
         return sorted(repr(row) for row in self.sql(f"SELECT * FROM LAKE.db.t {as_of}"))
 
     def compact(self, options: CompactionOptions = EAGER) -> CompactionResult:
-        executor = InProcessExecutor()
+        executor, table = InProcessExecutor(), self.table()
+        for snapshot in table.metadata.snapshots:
+            assert_same_as_pyiceberg(table.io, snapshot)
         return compact(self.catalog, ("db", "t"), options, executor=executor, run_id=uuid.uuid4().hex, now=NOW)
 
     def table(self) -> Table:

@@ -64,7 +64,7 @@ def examine(found: AddressedTable, *, now: datetime, orphans: bool = False) -> E
         location=table.location(),
         format_version=int(table.metadata.format_version),
         target_file_bytes=compaction.target_file_bytes,
-        health=table_health(table, small_file_bytes=compaction.small_below),
+        health=table_health(table, small_file_bytes=compaction.small_below, with_metadata_bytes=True),
         refs=dict(sorted(table.metadata.refs.items())),
         savings=tuple(_saving(table, operation, plan) for operation, plan in plans.items()),
     )

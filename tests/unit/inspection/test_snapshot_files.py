@@ -1,14 +1,11 @@
 """The files of a snapshot in Arrow are those that PyIceberg reads from its manifests, whatever is in them."""
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -16,7 +13,6 @@ from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record, TableVersion
 from pyiceberg.types import (
@@ -38,8 +34,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tableformat.inspection import LiveFile, SnapshotFiles, UnreadableManifest, live_file, snapshot_files
-from tableformat.inspection.manifests import read_entries, read_manifests
+from tableformat.inspection import UnreadableManifest, snapshot_files
+from tests.inspecting import assert_same_as_pyiceberg
 from tests.unit.inspection.manifests import IO, PATH_FIELD_ID, Folder, data_file
 
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -63,23 +59,6 @@ VALUES: list[tuple[IcebergType, st.SearchStrategy[Any]]] = [
 VERSIONS: list[TableVersion] = [1, 2, 3]
 CODECS: list[AvroCompressionCodec] = ["null", "deflate", "zstandard"]
 paths = st.sampled_from(["file:///a", "s3://bucket/b#c?d=e f", "s3://b/ü"])
-
-
-def read_with_pyiceberg(snapshot: Snapshot) -> list[LiveFile]:
-    """Data files first."""
-    manifests = sorted(read_manifests(IO, snapshot), key=lambda manifest: manifest.content)
-    return [live_file(entry) for manifest in manifests for entry in read_entries(IO, manifest)]
-
-
-def read_here(snapshot: Snapshot) -> tuple[SnapshotFiles, list[LiveFile]]:
-    files = snapshot_files(IO, snapshot)
-    data = files.data_files(np.arange(files.data.num_rows))
-    return files, data + files.delete_files(np.arange(files.deletes.num_rows))
-
-
-def comparable(files: Sequence[LiveFile]) -> list[tuple[object, object]]:
-    """NaN is equal to itself, and 0.0 not to -0.0."""
-    return [(replace(file, partition=Record()), file.partition_key) for file in files]
 
 
 @st.composite
@@ -129,13 +108,7 @@ def test_arrow_has_what_pyiceberg_reads(data: st.DataObject) -> None:
             manifests.append(files.manifest(chosen, content, statuses=statuses, sequence_number=4))
         snapshot = files.snapshot(manifests, first_row_id=1000 if version == 3 else None)
 
-        found, here = read_here(snapshot)
-
-        expected = read_with_pyiceberg(snapshot)
-        assert comparable(here) == comparable(expected)
-        numbers = [*found.data["partition"].to_pylist(), *found.deletes["partition"].to_pylist()]
-        by_key = {(file.partition_key, number) for file, number in zip(expected, numbers, strict=True)}
-        assert len(by_key) == len({key for key, _ in by_key}) == len({number for _, number in by_key})
+        assert_same_as_pyiceberg(IO, snapshot)
 
 
 def test_row_ids_are_inherited_by_files_that_have_none(tmp_path: Path) -> None:
@@ -148,7 +121,7 @@ def test_row_ids_are_inherited_by_files_that_have_none(tmp_path: Path) -> None:
         ],
         first_row_id=100,
     )
-    files, _ = read_here(snapshot)
+    files = snapshot_files(IO, snapshot)
     assert dict(zip(files.data["path"].to_pylist(), files.data["first_row_id"].to_pylist(), strict=True)) == {
         "file:///a": 100,
         "file:///own": 5,
@@ -165,7 +138,7 @@ def test_a_type_that_was_widened_does_not_divide_a_partition(tmp_path: Path) -> 
         )
         for kind in (IntegerType(), LongType())
     ]
-    files, _ = read_here(Folder(tmp_path).snapshot(manifests))
+    files = snapshot_files(IO, Folder(tmp_path).snapshot(manifests))
     assert files.data["partition"].to_pylist() == [0, 0]
     assert files.partitions.record(0) == Record(7)
 
@@ -210,5 +183,5 @@ def test_uuids_are_values_of_their_own(tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
     value = UUID(int=7)
     folder = Folder(tmp_path, schema=schema, spec=spec)
-    files, _ = read_here(folder.snapshot([folder.manifest([data_file(partition=Record(value))])]))
+    files = snapshot_files(IO, folder.snapshot([folder.manifest([data_file(partition=Record(value))])]))
     assert files.partitions.record(0) == Record(value)
