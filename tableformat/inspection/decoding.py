@@ -72,6 +72,7 @@ _FIELD_IDS: Final = {
     "content_offset": 144,
     "content_size": 145,
 }
+_REQUIRED: Final = ("status", "path", "file_format", "records", "size_bytes", "content")
 _REFERENCED_DATA_FILE, _LOWER_BOUNDS, _UPPER_BOUNDS = 143, 125, 128
 
 
@@ -196,6 +197,9 @@ def _entries(written: _Written, schema: pa.Schema) -> pa.Table:
             found[name] = values.cast(schema.field(name).type)
     keys = written.column(_FIELD_IDS["encrypted"])
     found["encrypted"] = pa.array(np.zeros(number, bool)) if keys is None else pc.is_valid(keys)
+    for name in _REQUIRED:
+        if name in found and found[name].null_count:
+            raise BrokenAvro(f"it has entries without a {name.replace('_', ' ')}")  # which would be lost without a word
     if "content" in found:
         found["path_lower"], found["path_upper"] = _path_bounds(written, pc.equal(found["content"], 1))
     return pa.table(found, schema)

@@ -36,6 +36,7 @@ from pyiceberg.types import (
 
 from tableformat.inspection import UnreadableManifest, snapshot_files
 from tests.inspecting import assert_same_as_pyiceberg
+from tests.unit.inspection.avro import block, field, header, long, text
 from tests.unit.inspection.manifests import IO, PATH_FIELD_ID, Folder, data_file
 
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -167,6 +168,21 @@ def test_a_manifest_whose_entries_make_no_sense_is_named_even_among_others(tmp_p
     with pytest.raises(UnreadableManifest, match="unknown format 'SCROLLS'") as failure:
         snapshot_files(IO, snapshot)
     assert failure.value.path == manifests[2].manifest_path
+
+
+def test_a_manifest_whose_entries_have_no_status_is_refused(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    manifest = folder.manifest([data_file()])
+    snapshot = folder.snapshot([manifest])
+    fields = {"type": "record", "name": "r2", "fields": [field(100, "string"), field(101, "string"), *sizes()]}
+    entry = text("file:///a") + text("PARQUET") + long(10) + long(100)
+    broken(manifest, header([field(0, ["null", "int"]), field(2, fields)]) + block([long(0) + entry]))
+    with pytest.raises(UnreadableManifest, match="entries without a status"):
+        snapshot_files(IO, snapshot)
+
+
+def sizes() -> list[dict[str, Any]]:
+    return [field(103, "long"), field(104, "long")]
 
 
 def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
