@@ -18,7 +18,7 @@ OWN_VARIABLES = "TABLEWRIGHT_"
 VariableName = Annotated[
     str, Written(r"^[A-Za-z_][A-Za-z0-9_]*$", 128, "a variable's name: write letters, digits and _", shortest=1)
 ]
-Image = Annotated[str, Written(r"^[^\s]+$", 512, "an image: write one such as registry/name:tag", shortest=1)]
+Image = Annotated[str, Written(r"^[!-~]+$", 512, "an image: write one such as registry/name:tag", shortest=1)]
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32)]
 Annotations = Annotated[dict[LabelKey, Annotated[str, Field(max_length=4096)]], Field(max_length=32)]
 

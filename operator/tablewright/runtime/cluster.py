@@ -7,6 +7,7 @@ is handed on: the next pass must not act on what was before.
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,18 +15,23 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from tableformat.errors import TransientError
+from tableformat.errors import PermanentError, TransientError
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject
 
 FIELD_MANAGER = "tablewright"
 PAGE = 500
 _OURS = f"apis/{GROUP}/{VERSION}"
 _TIMEOUT = (10.0, 60.0)  # to connect, and to answer: a request that hangs must not take a worker with it
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
 class ApiServerUnavailableError(TransientError):
     """The API server cannot be reached, or did not answer in time."""
+
+
+class ObjectRefusedError(PermanentError):
+    """The API server does not take an object, and will not the next time either."""
 
 
 class Cluster:
@@ -100,7 +106,13 @@ class Cluster:
             self._wrote(written["kind"], written)
 
     def create_job(self, job: KubernetesObject) -> None:
-        self._unless(409, "POST", f"apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs", body=job)
+        """Raises `ObjectRefusedError` where the API server does not take it as it is."""
+        try:
+            self._unless(409, "POST", f"apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs", body=job)
+        except ApiException as error:
+            if error.status == 422:
+                raise ObjectRefusedError(f"the API server refuses the Job: {error.reason}") from None
+            raise
 
     def apply_status(self, plural: str, kind: str, namespace: str, name: str, status: dict[str, Any]) -> None:
         """Server-side apply of what the operator owns of a status. A deleted object is no error."""
@@ -143,8 +155,9 @@ class Cluster:
             headers["Content-Type"] = content_type
         if body is not None:
             query["fieldManager"] = FIELD_MANAGER
+        sent = _as_yaml(body) if content_type == _APPLY else body
         parts = self._api.param_serialize(
-            method, f"/{path}", None, list(query.items()), headers, body, auth_settings=["BearerToken"]
+            method, f"/{path}", None, list(query.items()), headers, sent, auth_settings=["BearerToken"]
         )
         try:
             answer = self._api.call_api(*parts, _request_timeout=_TIMEOUT)
@@ -154,6 +167,12 @@ class Cluster:
         if not 200 <= answer.status < 300:
             raise _refusal(answer.status, content, method, path)
         return dict(json.loads(content))
+
+
+def _as_yaml(body: KubernetesObject | None) -> bytes:
+    """JSON that is YAML, too: that is how an apply is read, without surrogate pairs and bare control characters."""
+    text = json.dumps(body, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def access(kubeconfig: str | None) -> client.Configuration:

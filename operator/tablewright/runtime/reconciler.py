@@ -31,7 +31,7 @@ from tablewright.observe.jobs import is_finished, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims, pointer_name
-from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.cluster import Cluster, ObjectRefusedError
 from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
@@ -229,11 +229,9 @@ class Reconciler:
         decision = decide_run(run, refusal, self._job_of(run), self._clock(), ahead=ahead, broken_policies=broken)
         if decision.create_job is not None and table is not None and catalog is not None:
             try:
-                job = build_job(run, table, self.policy_of(table), catalog, self._jobs)
-            except RunNotPossibleError as error:
+                self._cluster.create_job(build_job(run, table, self.policy_of(table), catalog, self._jobs))
+            except (RunNotPossibleError, ObjectRefusedError) as error:
                 decision = decide_run(run, str(error), None, self._clock())
-            else:
-                self._cluster.create_job(job)
         if decision.status != run.status:
             self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write
