@@ -7,7 +7,6 @@ from typing import Any
 
 from tableformat.errors import PermanentError
 from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
-from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.job import (
     CompactWork,
     ExpireWork,
@@ -37,6 +36,7 @@ from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
 from tablewright.api.quantities import memory_bytes, millicores
 from tablewright.api.run import MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
+from tablewright.decide.maintenance import expiry_options
 from tablewright.decide.policy import EffectivePolicy
 
 RUN_LABEL = "tablewright.dev/run"
@@ -85,12 +85,7 @@ def _work(run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy) -> 
         case Operation.COMPACT:
             return CompactWork(options=_compaction_options(table, policy))
         case Operation.EXPIRE_SNAPSHOTS:
-            return ExpireWork(
-                options=ExpiryOptions(
-                    max_snapshot_age_ms=_milliseconds(policy.snapshot_max_age),
-                    min_snapshots_to_keep=policy.snapshot_min_count,
-                )
-            )
+            return ExpireWork(options=expiry_options(policy))
         case Operation.REMOVE_ORPHAN_FILES:
             return OrphanWork(
                 options=OrphanOptions(

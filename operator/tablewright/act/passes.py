@@ -14,11 +14,13 @@ from pyiceberg.catalog import Catalog
 
 from tableformat.declaration import Applied, ManagementMode, TableLocation, apply_declaration
 from tableformat.errors import TablewrightError, TransientError
+from tableformat.maintenance.holds import apply_holds
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import (
     ApplyDeclaration,
+    ApplyHolds,
     CatalogUnusable,
     CreationRefused,
     StartRun,
@@ -29,7 +31,7 @@ from tablewright.decide.state import (
 from tablewright.decide.tables import decide_table
 from tablewright.observe.tables import HealthMemory, observe_table
 
-MOST_ROUNDS = 4  # absent, created, as declared; one more for a race with another writer
+MOST_ROUNDS = 5  # absent, created, as declared, its holds set; one more for a race with another writer
 
 
 class CatalogNotUsableError(TablewrightError):
@@ -69,6 +71,12 @@ class World(Protocol):
         """Told of what bringing the table to its declaration came to, before the status says so."""
         ...
 
+    def clear_request(self, table: ManagedTable) -> None:
+        """Removes the annotation that asked for a run: it was acted on."""
+        ...
+
+    def delete_run(self, table: ManagedTable, name: str) -> None: ...
+
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         """Called once a pass, and only with a status that differs from the table's own."""
         ...
@@ -85,8 +93,12 @@ def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now
     decision = _decide(table, world, memory, now)
     if decision.start is not None:
         world.start_run(table, decision.start)
+    if decision.clear_request:  # before the status knows of the run: see decide.requests
+        world.clear_request(table)
     if decision.status != table.status:
         world.write_status(table, decision.status)
+    for name in decision.delete_runs:  # what they came to is in the status now
+        world.delete_run(table, name)
     return PassOutcome(decision.status, decision.start, decision.look_again_at)
 
 
@@ -124,6 +136,9 @@ def _converge(
         )
         if decision.apply is None:
             return decision
+        if isinstance(decision.apply, ApplyHolds):
+            apply_holds(catalog, table.identifier, decision.apply.holds, now=now)
+            continue
         applied = _apply(table, catalog, decision.apply, world)
         world.declaration_applied(table, applied)
         if applied.refusals and isinstance(observed, TableAbsent):

@@ -13,6 +13,9 @@ READY = "Ready"
 IN_SYNC = "InSync"
 HEALTHY = "Healthy"
 MAINTAINED = "Maintained"
+RUN_ACCEPTED = "RunAccepted"  # only while an annotation asks for a run that cannot be
+SUCCEEDED = "Succeeded"  # of a run
+VALID = "Valid"  # of a policy
 
 
 class Condition(ApiModel):

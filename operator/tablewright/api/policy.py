@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from tableformat.maintenance.orphans import OrphanAction
+from tablewright.api.conditions import Condition
 from tablewright.api.durations import Duration, PositiveDuration
 from tablewright.api.jobs import JobFields
 from tablewright.api.objects import ApiModel, KubernetesResource
@@ -195,11 +196,17 @@ class TablePolicySpec(MaintenanceFields):
     priority: int = Field(default=0, ge=-_MOST, le=_MOST)
 
 
+class TablePolicyStatus(ApiModel):
+    observed_generation: int = -1
+    conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
+
+
 class TablePolicy(KubernetesResource):
     kind_name: ClassVar[str] = "TablePolicy"
     plural: ClassVar[str] = "tablepolicies"
 
     spec: TablePolicySpec
+    status: TablePolicyStatus = TablePolicyStatus()
 
 
 def leaves(level: ApiModel, declared: type[ApiModel], prefix: str = "") -> dict[str, Any]:

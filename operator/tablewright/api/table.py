@@ -9,7 +9,7 @@ from pydantic import Field
 from tablewright.api.conditions import Condition
 from tablewright.api.objects import ApiModel, KubernetesResource
 from tablewright.api.policy import MaintenanceFields, TableLayout, TableRetention
-from tablewright.api.run import Count, Operation
+from tablewright.api.run import Cause, Count, Operation
 from tablewright.api.texts import (
     CatalogName,
     ColumnName,
@@ -120,11 +120,40 @@ class HealthFigures(ApiModel):
     data_files: Count
     small_files: Count
     delete_files: Count
+    delete_records: Count = 0
     data_bytes: Count
     records: Count
     median_file_bytes: Count
     manifests: Count
+    manifest_bytes: Count = 0
     snapshots: Count
+
+
+class RunState(StrEnum):
+    """How far the operator has followed an operation's last run."""
+
+    STARTED = "Started"  # it was asked for, and not seen yet
+    SEEN = "Seen"
+    ENDED = "Ended"  # its outcome is counted
+    GONE = "Gone"  # it was deleted before it ended
+
+
+class OperationRecord(ApiModel):
+    """What the next decision needs of the past, so that it does not depend on runs that are deleted by then."""
+
+    state: RunState | None = None  # of the last run
+    run_time: datetime | None = None
+    cause: Cause | None = None
+    snapshot_id: int | None = None  # what it started from
+    end: datetime | None = None  # of the last that ended
+    generation: int | None = None  # of the object, when it failed
+    owed: bool = False  # a scheduled run failed, and none has succeeded since
+    schedule: str | None = Field(default=None, max_length=128)
+    scheduled_until: datetime | None = None  # scheduled times up to here are dealt with
+    paused_until: datetime | None = None  # no trigger starts it before
+    idle_snapshot_id: int | None = None  # there was nothing to do in this one
+    small_files: Count | None = None  # what the last compaction left
+    delete_percent: Count | None = None
 
 
 class OperationStatus(ApiModel):
@@ -135,6 +164,7 @@ class OperationStatus(ApiModel):
     consecutive_failures: Count = 0
     stopped: bool = False
     message: Note | None = None
+    record: OperationRecord = OperationRecord()
 
 
 class HoldState(StrEnum):

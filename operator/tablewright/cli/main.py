@@ -62,6 +62,9 @@ def operator(
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="A kubeconfig file (default: the pod's own access).")] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Tables worked on at the same time.")] = 4,
+    max_concurrent_runs: Annotated[
+        int, typer.Option(min=1, max=1000, help="Runs under way at the same time, of all tables.")
+    ] = 20,
     host: Annotated[str, typer.Option(help="Where /healthz, /readyz and /metrics are answered.")] = "0.0.0.0",  # noqa: S104
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port; 0 takes a free one, and logs it.")] = 8080,
     leader_election: Annotated[
@@ -110,6 +113,7 @@ def operator(
             namespaces=watched,
             kubeconfig=kubeconfig,
             concurrency=concurrency,
+            most_runs=max_concurrent_runs,
             host=host,
             port=port,
             election=election if leader_election else None,

@@ -1,19 +1,32 @@
 """When a table's files call for a compaction: here and nowhere else."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-
-from tablewright.api.run import MaintenanceRun, Operation
-from tablewright.api.table import HealthFigures
-from tablewright.decide.history import in_order
+from tablewright.api.table import HealthFigures, OperationRecord
 from tablewright.decide.policy import EffectivePolicy
 
-FRUITLESS_PAUSE = timedelta(hours=1)  # where a run found nothing worth a rewrite, the next commit changes little
+
+def delete_percent(health: HealthFigures) -> int:
+    """The share of the table's rows that delete files mark as deleted."""
+    return min(100, health.delete_records * 100 // health.records) if health.records else 0
 
 
-def is_past_policy(policy: EffectivePolicy, health: HealthFigures) -> bool:
-    """Whether the table's files are past what its policy tolerates."""
-    return policy.small_files is not None and health.small_files >= policy.small_files
+def past_policy(policy: EffectivePolicy, health: HealthFigures) -> list[tuple[str, str]]:
+    """What of the table's files is past what its policy tolerates: a reason, and a sentence, for each."""
+    found = []
+    if policy.small_files is not None and health.small_files >= policy.small_files:
+        tolerated = f"the policy tolerates fewer than {policy.small_files}"
+        found.append(("TooManySmallFiles", f"{health.small_files} small files of {health.data_files}; {tolerated}"))
+    limit, percent = policy.delete_ratio_trigger_percent, delete_percent(health)
+    if limit is not None and percent >= limit:
+        tolerated = f"the policy tolerates less than {limit} %"
+        found.append(("TooManyDeletes", f"delete files mark {percent} % of the rows as deleted; {tolerated}"))
+    return found
+
+
+def is_triggered(policy: EffectivePolicy, health: HealthFigures, record: OperationRecord) -> bool:
+    """Whether a figure is past its limit, and by enough more than the last compaction left for another to help."""
+    return _is_past(health.small_files, policy.small_files, record.small_files) or _is_past(
+        delete_percent(health), policy.delete_ratio_trigger_percent, record.delete_percent
+    )
 
 
 def is_worthwhile(policy: EffectivePolicy, health: HealthFigures) -> bool:
@@ -21,11 +34,6 @@ def is_worthwhile(policy: EffectivePolicy, health: HealthFigures) -> bool:
     return health.small_files >= policy.min_input_files or health.delete_files > 0
 
 
-def was_fruitless_until(runs: Sequence[MaintenanceRun]) -> datetime | None:
-    """Until when the last run's finding, that nothing was worth a rewrite, is taken to hold."""
-    ended = [run for run in in_order(runs, Operation.COMPACT) if run.status.completion_time is not None]
-    if not ended or ended[-1].status.completion_time is None:
-        return None
-    result = ended[-1].status.result
-    fruitless = result is not None and result.rewritten_files == 0
-    return ended[-1].status.completion_time + FRUITLESS_PAUSE if fruitless else None
+def _is_past(figure: int, limit: int | None, left: int | None) -> bool:
+    """With hysteresis: where a compaction left many, alone in their partitions, a quarter of the limit must be new."""
+    return limit is not None and figure >= limit and (left is None or figure >= left + max(1, limit // 4))

@@ -1,23 +1,37 @@
 """Which maintenance starts next: one run a table at a time, in a fixed order of precedence."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
-from tablewright.api.run import MaintenanceRun, Operation
-from tablewright.api.table import HealthFigures, ManagedTable
-from tablewright.decide.compaction import is_past_policy, is_worthwhile, was_fruitless_until
-from tablewright.decide.history import consecutive_failures, last_start, ready_after_failure, run_name
+from pyiceberg.table import TableProperties
+from pyiceberg.utils.properties import property_as_int
+
+from tableformat.maintenance.expiry import ExpiryOptions
+from tableformat.maintenance.expiry.retention import plan_retention
+from tablewright.api.run import Cause, MaintenanceRun, Operation
+from tablewright.api.table import ManagedTable, OperationStatus
+from tablewright.decide.bookkeeping import SEEN_WITHIN, Operations, is_in_flight, ready_after_failure, started
+from tablewright.decide.causes import run_name
+from tablewright.decide.compaction import is_triggered, is_worthwhile
 from tablewright.decide.policy import EffectivePolicy
-from tablewright.decide.schedules import is_due, next_opening, next_time
-from tablewright.decide.state import StartRun
+from tablewright.decide.schedules import earliest, next_opening, next_time
+from tablewright.decide.state import StartRun, TablePresent
 
-# Compaction first: what it replaces can then expire, and what expiry leaves behind is no orphan.
-PRECEDENCE = (Operation.COMPACT, Operation.EXPIRE_SNAPSHOTS, Operation.REMOVE_ORPHAN_FILES)
+# Rows go before their files are rewritten; what is replaced can then expire; what expiry leaves behind is no orphan.
+PRECEDENCE = (
+    Operation.DELETE_EXPIRED_ROWS,
+    Operation.COMPACT,
+    Operation.REWRITE_MANIFESTS,
+    Operation.EXPIRE_SNAPSHOTS,
+    Operation.REMOVE_ORPHAN_FILES,
+)
 
 
 @dataclass(frozen=True)
 class MaintenanceDecision:
+    operations: Operations
     start: StartRun | None = None
     wait_until: datetime | None = None
 
@@ -28,76 +42,176 @@ class _Situation:
 
     table: ManagedTable
     policy: EffectivePolicy
-    health: HealthFigures
-    snapshot_id: int
-    runs: Sequence[MaintenanceRun]
+    observed: TablePresent
     now: datetime
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What is to be said of one operation: whether it is due, and since when or from when on."""
+
+    status: OperationStatus
+    start: StartRun | None = None
+    wait_until: datetime | None = None
 
 
 def decide_maintenance(
     table: ManagedTable,
     policy: EffectivePolicy,
-    health: HealthFigures,
-    snapshot_id: int | None,
+    observed: TablePresent,
     runs: Sequence[MaintenanceRun],
+    operations: Operations,
     now: datetime,
 ) -> MaintenanceDecision:
-    if policy.suspend or snapshot_id is None:
-        return MaintenanceDecision()
+    situation = _Situation(table, policy, observed, now)
+    if policy.suspend:
+        return MaintenanceDecision(_with_next(operations, {}))
+    unseen = [status for status in operations.values() if is_in_flight(status, runs)]
+    if unseen:
+        return MaintenanceDecision(operations, wait_until=now + SEEN_WITHIN)
     if any(not run.status.is_finished for run in runs):
-        return MaintenanceDecision()  # its end is an event
-    situation = _Situation(table, policy, health, snapshot_id, runs, now)
-    decisions = [_decide(operation, situation) for operation in PRECEDENCE]
-    starts = [decision.start for decision in decisions if decision.start is not None]
-    if starts:
-        return MaintenanceDecision(start=starts[0])
-    waits = [decision.wait_until for decision in decisions if decision.wait_until is not None]
-    return MaintenanceDecision(wait_until=min(waits, default=None))
+        return MaintenanceDecision(operations)  # its end is an event
+    verdicts = {name: _judge(operations[name], situation) for name in PRECEDENCE}
+    operations |= {name: verdict.status for name, verdict in verdicts.items()}
+    due = [verdict.start for verdict in verdicts.values() if verdict.start is not None]
+    waits = {name: verdict.wait_until for name, verdict in verdicts.items() if verdict.wait_until is not None}
+    operations = _with_next(operations, waits)
+    if not due:
+        return MaintenanceDecision(operations, wait_until=min(waits.values(), default=None))
+    start = _first(due, operations)
+    snapshot_id = observed.metadata.current_snapshot_id
+    operations[start.operation] = started(operations[start.operation], start, now, snapshot_id)
+    return MaintenanceDecision(operations, start=start)
 
 
-def _decide(operation: Operation, situation: _Situation) -> MaintenanceDecision:
-    """A run is due when a trigger holds, or when a scheduled time has come and there is something to do."""
+def _first(due: Sequence[StartRun], operations: Operations) -> StartRun:
+    """By precedence; but what ran last lets another go first, or a busy trigger would starve the rest."""
+    times = {name: status.record.run_time for name, status in operations.items()}
+    ran_last = max((time, name) for name, time in times.items() if time is not None)[1] if any(times.values()) else None
+    return min(due, key=lambda start: (start.operation is ran_last, PRECEDENCE.index(start.operation)))
+
+
+def _judge(status: OperationStatus, situation: _Situation) -> _Verdict:
     policy, now = situation.policy, situation.now
-    schedule = policy.schedules.get(operation)
-    triggered = operation is Operation.COMPACT and is_past_policy(policy, situation.health)
-    scheduled = schedule is not None and _is_scheduled(operation, schedule, situation)
-    if not triggered and not scheduled:
-        return MaintenanceDecision(wait_until=next_time(schedule, now, policy.time_zone) if schedule else None)
-    name = run_name(situation.table, operation, _cause(operation, situation))
-    if any(run.metadata.name == name for run in situation.runs):
-        return MaintenanceDecision()  # what could be done for this cause was done
-    ready = ready_after_failure(situation.runs, operation)
-    if operation is Operation.COMPACT:
-        ready = ready or was_fruitless_until(situation.runs)
+    schedule = policy.schedules.get(status.operation)
+    coming = next_time(schedule, now, policy.time_zone) if schedule else None
+    due = _due(status, schedule, situation)
+    if due is None:
+        if schedule and _slot(schedule, status, situation) <= now:  # its time has come, and there is nothing to do
+            status = _satisfied(status, now)
+        return _Verdict(status, wait_until=earliest(coming, _pause_ends(status, situation)))
+    ready = ready_after_failure(status)
     if ready is not None and now < ready:
-        return MaintenanceDecision(wait_until=ready)
+        return _Verdict(status, wait_until=ready)
     opening = next_opening(policy.windows, now)
     if opening is not None:
-        return MaintenanceDecision(wait_until=opening)
-    return MaintenanceDecision(start=StartRun(name, operation))
+        return _Verdict(status, wait_until=opening)
+    return _Verdict(status, start=due)
 
 
-def _is_scheduled(operation: Operation, schedule: str, situation: _Situation) -> bool:
-    """Counted from the last run, or from the object's creation: times missed since then are made up once."""
-    if not _has_something_to_do(operation, situation):
-        return False
-    since = last_start(situation.runs, operation) or situation.table.metadata.creation_timestamp
-    return since is not None and is_due(schedule, since, situation.now, situation.policy.time_zone)
+def _due(status: OperationStatus, schedule: str | None, situation: _Situation) -> StartRun | None:
+    """A trigger that holds; a scheduled time that has come where there is something to do; one whose run failed."""
+    operation, now = status.operation, situation.now
+    if operation is Operation.DELETE_EXPIRED_ROWS and situation.policy.row_retention is None:
+        return None
+    snapshot_id = situation.observed.metadata.current_snapshot_id
+    if _is_triggered(status, situation) and _pause_ends(status, situation) is None:
+        cause, scheduled_for, detail = Cause.TRIGGER, None, str(snapshot_id)
+    elif schedule is None:
+        return None
+    else:
+        slot = _slot(schedule, status, situation)
+        if not status.record.owed and not (slot <= now and _has_something_to_do(status, situation)):
+            return None
+        cause, scheduled_for, detail = Cause.SCHEDULE, now, slot.isoformat()
+    name = run_name(situation.table, operation, f"{cause}/{detail}/{status.last_run}")
+    return StartRun(name, operation, cause, scheduled_for)
 
 
-def _has_something_to_do(operation: Operation, situation: _Situation) -> bool:
+def _is_triggered(status: OperationStatus, situation: _Situation) -> bool:
+    return (
+        status.operation is Operation.COMPACT
+        and not _is_idle(status, situation)
+        and is_triggered(situation.policy, situation.observed.health, status.record)
+    )
+
+
+def _pause_ends(status: OperationStatus, situation: _Situation) -> datetime | None:
+    """Until when triggers rest, if they would start something and do rest."""
+    ends = status.record.paused_until
+    return ends if ends is not None and situation.now < ends and _is_triggered(status, situation) else None
+
+
+def _slot(schedule: str, status: OperationStatus, situation: _Situation) -> datetime:
+    """The first scheduled time that is not dealt with. However many were missed, one run makes up for all."""
+    since = status.record.scheduled_until or situation.table.metadata.creation_timestamp or situation.now
+    return next_time(schedule, since, situation.policy.time_zone)
+
+
+def _has_something_to_do(status: OperationStatus, situation: _Situation) -> bool:
     """As far as the cheap look can tell; the driver's plan has the last word."""
-    match operation:
+    policy, observed = situation.policy, situation.observed
+    if observed.metadata.current_snapshot_id is None:
+        return False
+    match status.operation:
         case Operation.COMPACT:
-            return is_worthwhile(situation.policy, situation.health)
+            return is_worthwhile(policy, observed.health) and not _is_idle(status, situation)
+        case Operation.REWRITE_MANIFESTS:
+            return _has_manifests_to_merge(observed) and not _is_idle(status, situation)
+        case Operation.DELETE_EXPIRED_ROWS:
+            return observed.health.data_files > 0
         case Operation.EXPIRE_SNAPSHOTS:
-            return situation.health.snapshots > situation.policy.snapshot_min_count
+            return not plan_retention(observed.metadata, expiry_options(policy), now=situation.now).is_empty
         case _:
             return True
 
 
-def _cause(operation: Operation, situation: _Situation) -> str:
-    """What the run is for: this snapshot, or what came after the last run."""
-    compacts = operation is Operation.COMPACT
-    what = situation.snapshot_id if compacts else last_start(situation.runs, operation)
-    return f"{what}/{consecutive_failures(situation.runs, operation)}"
+def expiry_options(policy: EffectivePolicy) -> ExpiryOptions:
+    return ExpiryOptions(
+        max_snapshot_age_ms=int(policy.snapshot_max_age / timedelta(milliseconds=1)),
+        min_snapshots_to_keep=policy.snapshot_min_count,
+    )
+
+
+def _has_manifests_to_merge(observed: TablePresent) -> bool:
+    """Whether there are more manifests than their bytes ask for, in each spec and kind one more or less."""
+    health, metadata = observed.health, observed.metadata
+    target = property_as_int(
+        metadata.properties,
+        TableProperties.MANIFEST_TARGET_SIZE_BYTES,
+        TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
+    )
+    groups = len(metadata.partition_specs) * (2 if health.delete_files else 1)
+    return health.manifests > math.ceil(health.manifest_bytes / (target or 1)) + groups - 1
+
+
+def _is_idle(status: OperationStatus, situation: _Situation) -> bool:
+    """Whether the last run found nothing to do in this very snapshot, with nothing of it left out for being new."""
+    record, snapshot = status.record, situation.observed.metadata.current_snapshot()
+    if snapshot is None or record.idle_snapshot_id != snapshot.snapshot_id or record.end is None:
+        return False
+    written = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+    return record.end >= written + situation.policy.cool_down
+
+
+def with_schedules(operations: Operations, table: ManagedTable, policy: EffectivePolicy, now: datetime) -> Operations:
+    """A schedule that is new for a table that we know begins now; it does not make up for the table's past."""
+    is_known, found = table.status.observed_generation >= 0, dict(operations)
+    for operation, status in operations.items():
+        schedule = policy.schedules.get(operation)
+        if status.record.schedule != schedule:
+            status = _satisfied(status, now) if is_known and schedule is not None else status
+            record = status.record.model_copy(update={"schedule": schedule})
+            found[operation] = status.model_copy(update={"record": record})
+    return found
+
+
+def _satisfied(status: OperationStatus, now: datetime) -> OperationStatus:
+    return status.model_copy(update={"record": status.record.model_copy(update={"scheduled_until": now})})
+
+
+def _with_next(operations: Operations, waits: dict[Operation, datetime]) -> Operations:
+    return {
+        name: status if status.next_run == waits.get(name) else status.model_copy(update={"next_run": waits.get(name)})
+        for name, status in operations.items()
+    }

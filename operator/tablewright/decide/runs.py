@@ -1,9 +1,14 @@
 """The decision about one MaintenanceRun: whether it needs its Job, and what its status says."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus, Phase
+from tablewright.api.conditions import SUCCEEDED, Condition, condition, merged
+from tablewright.api.run import Cause, MaintenanceRun, MaintenanceRunStatus, Phase
+from tablewright.decide.causes import cause_of
+from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.schedules import next_opening
 from tablewright.decide.state import CreateJob, JobObservation, RunDecision
 
 
@@ -21,16 +26,47 @@ def waits_for(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> Maintena
     return min(ahead, key=_place, default=None)
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """What a run waits for; and until when, if only time has to pass."""
+
+    message: str
+    until: datetime | None = None
+
+
+def why_it_waits(
+    run: MaintenanceRun,
+    ahead: MaintenanceRun | None,
+    policy: EffectivePolicy,
+    broken_policies: Sequence[str],
+    now: datetime,
+) -> Waiting | None:
+    """What has to happen before the run may stand in line with those of other tables.
+
+    Windows and suspension hold up what the operator started by itself; a person who asks for a run means now.
+    """
+    if ahead is not None:
+        return Waiting(f"waits for run {ahead.metadata.name}")
+    if broken_policies:  # its options would be others than the policy's author meant
+        return Waiting(f"waits until this is corrected: {'; '.join(broken_policies)}")
+    if cause_of(run) in (Cause.SCHEDULE, Cause.TRIGGER):
+        if policy.suspended_by is not None:
+            return Waiting(f"waits while maintenance is suspended by {policy.suspended_by}")
+        opening = next_opening(policy.windows, now)
+        if opening is not None:
+            return Waiting(f"waits for the next window, at {opening:%Y-%m-%dT%H:%M:%SZ}", opening)
+    return None
+
+
 def decide_run(
     run: MaintenanceRun,
     refusal: str | None,
     job: JobObservation | None,
     now: datetime,
     *,
-    ahead: MaintenanceRun | None = None,
-    broken_policies: Sequence[str] = (),
+    waiting: Waiting | None = None,
 ) -> RunDecision:
-    """`refusal` says why the run cannot be carried out at all (its table or catalog is not there), if that is so."""
+    """`refusal` says why the run cannot be carried out at all, `waiting` why not yet; None where it can."""
     if run.status.is_finished:
         return RunDecision(run.status)
     if job is None:
@@ -39,44 +75,59 @@ def decide_run(
         if run.status.job_name is not None:
             message = f"Job {run.status.job_name} was deleted before it ended"
             return RunDecision(_failed(run, "JobDeleted", message, now))
-        if ahead is not None:
-            return RunDecision(_with(run, phase=Phase.PENDING, message=f"waits for run {ahead.metadata.name}"))
-        if broken_policies:  # its options would be others than the policy's author meant
-            message = f"waits until this is corrected: {'; '.join(broken_policies)}"
-            return RunDecision(_with(run, phase=Phase.PENDING, message=message))
-        return RunDecision(_with(run, phase=Phase.PENDING, message=None, job_name=run.metadata.name), CreateJob())
+        if waiting is not None:
+            status = _with(run, now, phase=Phase.PENDING, message=waiting.message)
+            return RunDecision(status, look_again_at=waiting.until)
+        return RunDecision(_with(run, now, phase=Phase.PENDING, message=None, job_name=run.metadata.name), CreateJob())
     return RunDecision(_from_job(run, job, now))
 
 
 def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> MaintenanceRunStatus:
     report = job.report
-    if job.succeeded:
-        result = report.result if report else None
-        message = report.message if report else "the Job completed"
-        return _with(
-            run,
-            phase=Phase.SUCCEEDED,
-            message=message,
-            result=result or run.status.result,
-            job_name=run.metadata.name,
-            completion_time=now,
-        )
-    if job.failed:
+    if job.succeeded or job.failed:
+        found = {} if report is None else {"plan": report.plan, "before": report.before, "after": report.after}
+        told = {field: value for field, value in found.items() if value is not None}
+        result = (report.result if report else None) or run.status.result
+        if job.succeeded:
+            return _with(
+                run,
+                now,
+                phase=Phase.SUCCEEDED,
+                message=report.message if report else "the Job completed",
+                result=result,
+                job_name=run.metadata.name,
+                completion_time=now,
+                **told,
+            )
         if report is not None and not report.succeeded:
-            return _failed(run, report.reason, report.message, now)
-        return _failed(run, "JobFailed", job.failure or "the Job failed", now)
+            return _failed(run, report.reason, report.message, now, result=result, **told)
+        return _failed(run, "JobFailed", job.failure or "the Job failed", now, result=result)
     phase = Phase.RUNNING if job.active else Phase.PENDING
     started = run.status.start_time or (now if job.active else None)
-    return _with(run, phase=phase, job_name=run.metadata.name, start_time=started)
+    return _with(run, now, phase=phase, message=None, job_name=run.metadata.name, start_time=started)
 
 
-def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime) -> MaintenanceRunStatus:
-    return _with(run, phase=Phase.FAILED, reason=reason, message=message, completion_time=now)
+def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime, **told: object) -> MaintenanceRunStatus:
+    return _with(run, now, phase=Phase.FAILED, reason=reason, message=message, completion_time=now, **told)
 
 
-def _with(run: MaintenanceRun, **changes: object) -> MaintenanceRunStatus:
-    update = {"observed_generation": run.metadata.generation, **changes}
-    return run.status.model_copy(update=update)
+def _with(run: MaintenanceRun, now: datetime, **changes: object) -> MaintenanceRunStatus:
+    update = {"observed_generation": run.metadata.generation, "cause": cause_of(run), **changes}
+    status = run.status.model_copy(update=update)
+    conditions = merged([_outcome(status)], status.conditions, generation=run.metadata.generation, now=now)
+    return status.model_copy(update={"conditions": conditions})
+
+
+def _outcome(status: MaintenanceRunStatus) -> Condition:
+    match status.phase:
+        case Phase.SUCCEEDED:
+            return condition(SUCCEEDED, True, "Completed", status.message or "")
+        case Phase.FAILED:
+            return condition(SUCCEEDED, False, status.reason or "Failed", status.message or "")
+        case Phase.RUNNING:
+            return condition(SUCCEEDED, None, "Running", "the run is under way")
+        case _:
+            return condition(SUCCEEDED, None, "Waiting", status.message or "waits for its pod to start")
 
 
 def _place(run: MaintenanceRun) -> tuple[bool, str, str]:

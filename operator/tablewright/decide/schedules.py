@@ -15,11 +15,6 @@ def next_time(cron: str, after: datetime, zone: str = "UTC") -> datetime:
     return found.astimezone(after.tzinfo)
 
 
-def is_due(cron: str, since: datetime, now: datetime, zone: str = "UTC") -> bool:
-    """Whether a scheduled time has come since then. However many were missed, they are made up once."""
-    return next_time(cron, since, zone) <= now
-
-
 def is_open(windows: Sequence[Window], now: datetime) -> bool:
     """Whether maintenance may start now; without windows it always may."""
     return not windows or any(start <= now < end for window in windows for start, end in _around(window, now))
@@ -39,3 +34,7 @@ def _around(window: Window, now: datetime) -> list[tuple[datetime, datetime]]:
     days = (today + timedelta(days=offset) for offset in range(-8, 9))
     starts = (datetime.combine(day, clock, zone) for day in days if DAYS[day.weekday()] in window.days)
     return [(start.astimezone(now.tzinfo), start.astimezone(now.tzinfo) + window.duration) for start in starts]
+
+
+def earliest(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)

@@ -6,7 +6,8 @@ from datetime import datetime
 from pyiceberg.table.metadata import TableMetadata
 
 from tableformat.declaration import Refusal, TableDeclaration
-from tablewright.api.run import MaintenanceRunStatus, Operation, RunResult
+from tableformat.maintenance.holds import Hold
+from tablewright.api.run import Cause, MaintenanceRunStatus, Operation, RunFigures, RunPlan, RunResult
 from tablewright.api.table import HealthFigures, ManagedTableStatus
 
 
@@ -60,13 +61,24 @@ class StartRun:
 
     name: str
     operation: Operation
+    cause: Cause
+    scheduled_for: datetime | None = None
+
+
+@dataclass(frozen=True)
+class ApplyHolds:
+    """Set and release tags so that the table's holds are these, in one commit."""
+
+    holds: tuple[Hold, ...]
 
 
 @dataclass(frozen=True)
 class TableDecision:
     status: ManagedTableStatus
-    apply: ApplyDeclaration | None = None
+    apply: ApplyDeclaration | ApplyHolds | None = None
     start: StartRun | None = None
+    clear_request: bool = False  # the annotation that asked for a run was acted on
+    delete_runs: tuple[str, ...] = ()  # finished ones, beyond the history's limits
     look_again_at: datetime | None = None
 
 
@@ -89,6 +101,9 @@ class DriverReport:
     reason: str
     message: str
     result: RunResult | None
+    plan: RunPlan | None = None
+    before: RunFigures | None = None
+    after: RunFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -100,3 +115,4 @@ class CreateJob:
 class RunDecision:
     status: MaintenanceRunStatus
     create_job: CreateJob | None = None
+    look_again_at: datetime | None = None

@@ -9,16 +9,21 @@ from tablewright.api.declaration import declaration_of
 from tablewright.api.run import MaintenanceRun, Operation
 from tablewright.api.table import (
     HealthFigures,
+    HoldStatus,
     ManagedTable,
     ManagedTableStatus,
     ManagementPolicy,
     OperationStatus,
     TableIdentity,
 )
-from tablewright.decide.compaction import is_past_policy
-from tablewright.decide.history import consecutive_failures, in_order
-from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance
+from tablewright.decide.bookkeeping import Operations, ready_after_failure, remembered
+from tablewright.decide.compaction import past_policy
+from tablewright.decide.history import surplus_runs
+from tablewright.decide.holds import HoldDecision, decide_holds
+from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance, with_schedules
 from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.requests import RUN_ANNOTATION, decide_request, requested
+from tablewright.decide.schedules import earliest
 from tablewright.decide.state import (
     ApplyDeclaration,
     CatalogUnusable,
@@ -51,35 +56,35 @@ def decide_table(
     if claimed_by is not None:
         message = f"the table is declared by the older ManagedTable {claimed_by.metadata.name}: delete one of the two"
         conditions = [condition(kind, False, "ClaimedByAnother", message) for kind in (READY, IN_SYNC)]
-        return TableDecision(_status(table, policy, conditions, runs, now))
+        return TableDecision(_status(table, policy, conditions, now))
     if isinstance(observed, CatalogUnusable):
         ready = condition(READY, None if table.status.identity else False, observed.reason, observed.message)
-        return TableDecision(_status(table, policy, [ready], runs, now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
+        return TableDecision(_status(table, policy, [ready], now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
     try:
         declaration = declaration_of(table)
     except InvalidDeclarationError as error:
-        return TableDecision(_invalid(table, policy, observed, runs, now, str(error)))
+        return TableDecision(_invalid(table, policy, observed, now, str(error)))
     if isinstance(observed, TableUnreadable):
         ready = condition(READY, False, "Unreadable", observed.message)
-        return TableDecision(_status(table, policy, [ready], runs, now))
+        return TableDecision(_status(table, policy, [ready], now))
     if isinstance(observed, CreationRefused):
         reasons = "; ".join(str(refusal) for refusal in observed.refusals)
         refused = [condition(kind, False, "Refused", reasons) for kind in (READY, IN_SYNC)]
-        return TableDecision(_status(table, policy, refused, runs, now))
+        return TableDecision(_status(table, policy, refused, now))
     known = table.status.identity
     if isinstance(observed, TableAbsent):
         if known is not None:
-            return TableDecision(_status(table, policy, [_missing(known)], runs, now))
+            return TableDecision(_status(table, policy, [_missing(known)], now))
         if table.spec.management_policy is not ManagementPolicy.FULL:
             message = f"there is no such table, and managementPolicy {table.spec.management_policy} creates none"
-            return TableDecision(_status(table, policy, [condition(READY, False, "TableMissing", message)], runs, now))
+            return TableDecision(_status(table, policy, [condition(READY, False, "TableMissing", message)], now))
         conditions = [
             condition(READY, False, "Creating", "the table is being created"),
             condition(IN_SYNC, False, "Creating", "the table is being created"),
         ]
-        return TableDecision(_status(table, policy, conditions, runs, now), apply=ApplyDeclaration(declaration))
+        return TableDecision(_status(table, policy, conditions, now), apply=ApplyDeclaration(declaration))
     if known is not None and known.uuid != str(observed.metadata.table_uuid):
-        return TableDecision(_status(table, policy, _replaced(known, observed), runs, now))
+        return TableDecision(_status(table, policy, _replaced(known, observed), now))
     return _decide_present(table, policy, observed, declaration, runs, now, broken_policies)
 
 
@@ -95,28 +100,45 @@ def _decide_present(
     management = table.spec.management_policy
     before = frozenset(table.status.declared_properties)
     changes = difference(declaration, observed.metadata, previously_declared_properties=before)
-    snapshot_id = observed.metadata.current_snapshot_id
-    maintenance = (
-        MaintenanceDecision()
-        if broken_policies
-        else decide_maintenance(table, policy, observed.health, snapshot_id, runs, now)
-    )
+    observes = management is ManagementPolicy.OBSERVE_ONLY
+    holds = HoldDecision() if observes else decide_holds(table, policy, observed.metadata, now)
+    request = decide_request(table, policy, runs, broken_policies)
+    operations = with_schedules(remembered(table, runs, observed.health, now), table, policy, now)
+    if request.start is not None:  # a person goes first; what is due now is still due when that run has ended
+        operations[request.start.operation] = requested(operations[request.start.operation], request.start, runs, now)
+        maintenance = MaintenanceDecision(operations, start=request.start)
+    elif observes or broken_policies:
+        maintenance = MaintenanceDecision(operations)
+    else:
+        maintenance = decide_maintenance(table, policy, observed, runs, operations, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
         _in_sync(changes, management),
         _healthy(policy, observed.health, maintenance),
-        _maintained(runs, broken_policies),
+        _maintained(maintenance.operations, broken_policies),
+        *([request.complaint] if request.complaint is not None else ()),
     ]
-    status = _status(table, policy, conditions, runs, now, observed)
+    status = _status(table, policy, conditions, now, observed, maintenance.operations, holds.statuses)
     if management is ManagementPolicy.FULL and changes.changes and not changes.refusals:
         if table.status.identity is None:  # it was there before us: record which table it is, then change it
-            return TableDecision(status, look_again_at=now)
-        return TableDecision(status, apply=ApplyDeclaration(declaration))
+            return TableDecision(_before_acting(status, table), look_again_at=now)
+        return TableDecision(_before_acting(status, table), apply=ApplyDeclaration(declaration))
     if not (changes.changes or changes.refusals):
         status = status.model_copy(update={"declared_properties": tuple(sorted(declaration.properties))})
-    if management is ManagementPolicy.OBSERVE_ONLY:
-        return TableDecision(status)
-    return TableDecision(status, start=maintenance.start, look_again_at=maintenance.wait_until)
+    if holds.apply is not None:  # before any expiry starts
+        return TableDecision(_before_acting(status, table), apply=holds.apply)
+    return TableDecision(
+        status,
+        start=maintenance.start,
+        clear_request=request.is_done,
+        delete_runs=surplus_runs(runs, maintenance.operations, policy.run_history),
+        look_again_at=earliest(maintenance.wait_until, holds.look_again_at),
+    )
+
+
+def _before_acting(status: ManagedTableStatus, table: ManagedTable) -> ManagedTableStatus:
+    """What was decided about maintenance is not carried out in this round, so it must not be remembered."""
+    return status.model_copy(update={"operations": table.status.operations})
 
 
 def _missing(known: TableIdentity) -> Condition:
@@ -150,43 +172,53 @@ def _in_sync(changes: Difference, policy: ManagementPolicy) -> Condition:
 
 
 def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: MaintenanceDecision) -> Condition:
-    if not is_past_policy(policy, health):
+    past = past_policy(policy, health)
+    if not past:
         return condition(HEALTHY, True, "WithinPolicy", f"{health.small_files} small files of {health.data_files}")
-    tolerated = f"the policy tolerates fewer than {policy.small_files}"
-    message = f"{health.small_files} small files of {health.data_files}; {tolerated}"
-    if policy.suspend:
-        message += "; maintenance is suspended"
-    elif maintenance.wait_until is not None:
-        message += f"; the next run may start at {maintenance.wait_until:%Y-%m-%dT%H:%M:%SZ}"
-    return condition(HEALTHY, False, "TooManySmallFiles", message)
+    message = "; ".join(sentence for _, sentence in past)
+    next_run = maintenance.operations[Operation.COMPACT].next_run
+    if policy.suspended_by is not None:
+        message += f"; maintenance is suspended by {policy.suspended_by}"
+    elif next_run is not None:
+        message += f"; the next run may start at {next_run:%Y-%m-%dT%H:%M:%SZ}"
+    return condition(HEALTHY, False, past[0][0], message)
 
 
-def _maintained(runs: Sequence[MaintenanceRun], broken_policies: Sequence[str]) -> Condition:
+def _maintained(operations: Operations, broken_policies: Sequence[str]) -> Condition:
     """Whether the last runs succeeded: of each operation, the last."""
     if broken_policies:
         message = f"no maintenance starts until this is corrected: {'; '.join(broken_policies)}"
         return condition(MAINTAINED, False, "PolicyInvalid", message)
-    finished = sorted(
-        (run for run in runs if run.status.completion_time is not None), key=lambda run: str(run.status.completion_time)
-    )
-    failing = [(operation, consecutive_failures(runs, operation)) for operation in Operation]
-    failing = [(operation, failures) for operation, failures in failing if failures]
+    failing = [status for status in operations.values() if status.consecutive_failures]
     if not failing:
-        message = f"run {finished[-1].metadata.name} succeeded" if finished else "no maintenance was needed yet"
-        return condition(MAINTAINED, True, "Succeeded" if finished else "NothingDone", message)
-    messages, reason = [], "RunFailed"
-    for operation, failures in failing:
-        last = [run for run in finished if run.spec.operation == operation][-1]
-        messages.append(f"run {last.metadata.name}: {last.status.message or 'failed'} ({failures} in a row)")
-        reason = last.status.reason or reason
-    return condition(MAINTAINED, False, reason, "; ".join(messages))
+        ended = [status for status in operations.values() if status.last_success is not None]
+        if not ended:
+            return condition(MAINTAINED, True, "NothingDone", "no maintenance was needed yet")
+        return condition(MAINTAINED, True, "Succeeded", f"{', '.join(status.operation for status in ended)} succeeded")
+    stopped = any(status.stopped for status in failing)
+    return condition(
+        MAINTAINED,
+        False,
+        "OperationStopped" if stopped else "RunFailed",
+        "; ".join(_failure(status) for status in failing),
+    )
+
+
+def _failure(status: OperationStatus) -> str:
+    failures = f"{status.operation} failed {status.consecutive_failures} times in a row, last by {status.message}"
+    ready = ready_after_failure(status)
+    if not status.stopped or ready is None:
+        return failures
+    return (
+        f"{failures}; it is stopped until {ready:%Y-%m-%dT%H:%M:%SZ}, or until the spec changes, or "
+        f"{RUN_ANNOTATION}={status.operation} asks for it"
+    )
 
 
 def _invalid(
     table: ManagedTable,
     policy: EffectivePolicy,
     observed: TableObservation,
-    runs: Sequence[MaintenanceRun],
     now: datetime,
     message: str,
 ) -> ManagedTableStatus:
@@ -197,27 +229,34 @@ def _invalid(
         if present
         else condition(READY, False, "InvalidDeclaration", message)
     )
-    return _status(table, policy, [ready, condition(IN_SYNC, False, "InvalidDeclaration", message)], runs, now, present)
+    return _status(table, policy, [ready, condition(IN_SYNC, False, "InvalidDeclaration", message)], now, present)
 
 
 def _status(
     table: ManagedTable,
     policy: EffectivePolicy,
     conditions: Sequence[Condition],
-    runs: Sequence[MaintenanceRun],
     now: datetime,
     observed: TablePresent | None = None,
+    operations: Operations | None = None,
+    holds: tuple[HoldStatus, ...] | None = None,
 ) -> ManagedTableStatus:
+    """What was not looked at stays as it was known."""
     previous, generation = table.status, table.metadata.generation
     return ManagedTableStatus(
         observed_generation=generation,
         conditions=merged(conditions, previous.conditions, generation=generation, now=now),
         identity=_identity(observed) if observed else previous.identity,
         health=observed.health if observed else previous.health,
-        operations=_operations(runs),
+        operations=previous.operations if operations is None else _worth_telling(operations),
+        holds=previous.holds if holds is None else holds,
         effective_policy=policy.fields,
         declared_properties=previous.declared_properties,
     )
+
+
+def _worth_telling(operations: Operations) -> tuple[OperationStatus, ...]:
+    return tuple(status for status in operations.values() if status != OperationStatus(operation=status.operation))
 
 
 def _identity(observed: TablePresent) -> TableIdentity:
@@ -230,20 +269,3 @@ def _identity(observed: TablePresent) -> TableIdentity:
         schema_id=metadata.current_schema_id,
         spec_id=metadata.default_spec_id,
     )
-
-
-def _operations(runs: Sequence[MaintenanceRun]) -> tuple[OperationStatus, ...]:
-    statuses = []
-    for operation in Operation:
-        mine = in_order(runs, operation)
-        if mine:
-            successes = [run.status.completion_time for run in mine if run.status.phase == "Succeeded"]
-            statuses.append(
-                OperationStatus(
-                    operation=operation,
-                    last_run=mine[-1].metadata.name,
-                    last_success=successes[-1] if successes else None,
-                    consecutive_failures=consecutive_failures(runs, operation),
-                )
-            )
-    return tuple(statuses)

@@ -136,6 +136,13 @@ class _FolderWorld:
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
         """Nothing: whoever applies a folder reads the status that is printed at the end."""
 
+    def clear_request(self, table: ManagedTable) -> None:
+        """The folder is the user's, so what was asked for is remembered instead until it asks for something else."""
+        self._state.remember_request(table)
+
+    def delete_run(self, table: ManagedTable, name: str) -> None:
+        self._state.delete_run(table, name)
+
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._state.save_status(table, status)
 

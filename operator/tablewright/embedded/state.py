@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from tablewright.act.runs import cause_annotations
 from tablewright.api.objects import KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import StartRun
 
 
@@ -47,6 +49,10 @@ class EmbeddedState:
         if known is None:
             return table
         given = {name: known[name] for name in ("uid", "creationTimestamp", "generation")}
+        annotations = dict(table.metadata.annotations)
+        if annotations.get(RUN_ANNOTATION) == known.get("request"):  # it was acted on, or there is none
+            annotations.pop(RUN_ANNOTATION, None)
+        given["annotations"] = annotations
         metadata = Metadata.model_validate(table.metadata.model_dump(by_alias=True) | given)
         status = ManagedTableStatus.model_validate(known.get("status") or {})
         return table.model_copy(update={"metadata": metadata, "status": status})
@@ -62,10 +68,17 @@ class EmbeddedState:
         if known.get("spec") != declared:
             known |= {"spec": declared, "generation": known["generation"] + 1}
             self._write()
+        if RUN_ANNOTATION not in table.metadata.annotations:  # the next that asks for it asks anew
+            known.pop("request", None)
         return self.remembered(table)
 
     def save_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._tables["/".join(table.key)]["status"] = status.to_json()
+        self._write()
+
+    def remember_request(self, table: ManagedTable) -> None:
+        """The run that the table's annotation asks for was started."""
+        self._tables["/".join(table.key)]["request"] = table.metadata.annotations[RUN_ANNOTATION]
         self._write()
 
     def runs_of(self, table: ManagedTable) -> list[MaintenanceRun]:
@@ -77,6 +90,7 @@ class EmbeddedState:
             "namespace": table.metadata.namespace,
             "uid": str(uuid.uuid4()),
             "creationTimestamp": now.isoformat(),
+            "annotations": cause_annotations(start),
         }
         spec = {"tableRef": {"name": table.metadata.name}, "operation": start.operation.value}
         run = parse(MaintenanceRun, {"metadata": metadata, "spec": spec})
@@ -86,6 +100,10 @@ class EmbeddedState:
 
     def save_run(self, run: MaintenanceRun, status: MaintenanceRunStatus) -> None:
         self._runs[self._run_key(run)]["status"] = status.to_json()
+        self._write()
+
+    def delete_run(self, table: ManagedTable, name: str) -> None:
+        self._runs.pop(f"{table.metadata.namespace}/{name}", None)
         self._write()
 
     @staticmethod

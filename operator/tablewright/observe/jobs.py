@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from tableformat.maintenance.job import JobReport
+from tableformat.maintenance.job import JobReport, TableFigures
 from tablewright.api.objects import KubernetesObject
-from tablewright.api.run import RunResult
+from tablewright.api.run import RunFigures, RunPlan, RunResult
 from tablewright.decide.state import DriverReport, JobObservation
 
 
@@ -36,7 +36,19 @@ def read_report(text: str) -> DriverReport | None:
         report = JobReport.model_validate_json(text)
     except ValidationError:
         return None
-    return DriverReport(report.succeeded, report.reason, report.message, _result(report))
+    return DriverReport(
+        succeeded=report.succeeded,
+        reason=report.reason,
+        message=report.message,
+        result=_result(report),
+        plan=None if report.plan is None else RunPlan.model_validate(report.plan.model_dump()),
+        before=_figures(report.before),
+        after=_figures(report.after),
+    )
+
+
+def _figures(figures: TableFigures | None) -> RunFigures | None:
+    return None if figures is None else RunFigures.model_validate(figures.model_dump())
 
 
 def _result(report: JobReport) -> RunResult | None:
@@ -62,6 +74,21 @@ def _result(report: JobReport) -> RunResult | None:
             deleted_bytes=report.orphans.bytes_deleted,
             marked_files=report.orphans.files_marked,
         )
+    if report.manifests is not None:
+        return RunResult(
+            snapshot_id=report.manifests.snapshot_id,
+            rewritten_manifests=report.manifests.manifests_replaced,
+            added_manifests=report.manifests.manifests_written,
+        )
+    if report.rows is not None:
+        return RunResult(
+            snapshot_id=report.rows.snapshot_id,
+            deleted_files=report.rows.files_removed,
+            deleted_bytes=report.rows.bytes_removed,
+            deleted_records=report.rows.rows_removed,
+        )
+    if report.rollback is not None:
+        return RunResult(snapshot_id=report.rollback.to_snapshot_id)
     return None
 
 

@@ -99,7 +99,18 @@ class Cluster:
         self, plural: str, namespace: str, name: str, finalizers: Sequence[str], *, resource_version: str
     ) -> None:
         """On the version that was seen: somebody else's finalizer must not be lost to ours."""
-        body = {"metadata": {"finalizers": list(finalizers), "resourceVersion": resource_version}}
+        self._patch_metadata(plural, namespace, name, {"finalizers": list(finalizers)}, resource_version)
+
+    def remove_annotation(
+        self, plural: str, namespace: str, name: str, annotation: str, *, resource_version: str
+    ) -> None:
+        """On the version that was seen: one that somebody set anew since then asks for something else."""
+        self._patch_metadata(plural, namespace, name, {"annotations": {annotation: None}}, resource_version)
+
+    def _patch_metadata(
+        self, plural: str, namespace: str, name: str, metadata: dict[str, Any], resource_version: str
+    ) -> None:
+        body = {"metadata": {**metadata, "resourceVersion": resource_version}}
         path = f"{_OURS}/namespaces/{namespace}/{plural}/{name}"
         written = self._unless(404, "PATCH", path, body=body, content_type=_MERGE)
         if written is not None:

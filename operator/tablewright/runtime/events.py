@@ -1,18 +1,22 @@
 """From a watched object to the keys of the work that it may change. Nothing is decided here."""
 
+from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import KubernetesObject
+from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
+from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import POINTER, pointer_outline
 from tablewright.runtime.reconciler import Key
 from tablewright.runtime.store import ObjectStore
 
 
 class EventRouter:
-    def __init__(self, store: ObjectStore, claims: Claims) -> None:
+    def __init__(self, store: ObjectStore, claims: Claims, line: RunLine) -> None:
         self._store = store
         self._claims = claims
+        self._line = line
 
     def notice(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         """Remembers what was seen, and says what is to be looked at because of it."""
@@ -28,12 +32,18 @@ class EventRouter:
                 self._claims.remove(obj)
             else:
                 self._claims.put(obj)
+        if kind == MaintenanceRun.kind_name:
+            latest = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+            self._line.notice_run(latest or obj, deleted=latest is None)
+        elif kind == "Job" and not deleted:
+            self._line.notice_job(obj)
         return self._keys(kind, obj, deleted=deleted)
 
     def wrote(self, kind: str, obj: KubernetesObject) -> list[Key]:
-        """As `notice`, of an object that the server answered a write of ours with: a table's status is no news."""
+        """As `notice`, of an object that the server answered a write of ours with: a status is no news."""
         known = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
-        if kind == ManagedTable.kind_name and known is not None and _without_status(known) == _without_status(obj):
+        may_be_status = kind in (ManagedTable.kind_name, TableCatalog.kind_name, TablePolicy.kind_name)
+        if may_be_status and known is not None and _without_status(known) == _without_status(obj):
             self._store.put(kind, obj)
             return []
         return self.notice(kind, obj, deleted=False)
@@ -43,7 +53,8 @@ class EventRouter:
         if kind == MaintenanceRun.kind_name:
             table = obj["spec"]["tableRef"]["name"]
             runs = {name} | self._waiting_runs(namespace, table)
-            return [*(Key(kind, namespace, run) for run in runs), Key(ManagedTable.kind_name, namespace, table)]
+            keys = [*(Key(kind, namespace, run) for run in runs), Key(ManagedTable.kind_name, namespace, table)]
+            return keys + [Key(kind, *place) for place in self._line.next()]  # it may have made way for others
         if kind == "Job":  # named as its run
             return [Key(MaintenanceRun.kind_name, namespace, name)]
         if kind == POINTER:  # somebody committed to a table
@@ -53,7 +64,8 @@ class EventRouter:
         # A catalog or a policy changed, or a table's object is gone, which may make way for a younger one.
         tables = self._store.list(ManagedTable.kind_name, namespace)
         keys = [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
-        return keys + [Key(MaintenanceRun.kind_name, namespace, run) for run in self._waiting_runs(namespace)]
+        keys += [Key(MaintenanceRun.kind_name, namespace, run) for run in self._waiting_runs(namespace)]
+        return keys if kind == ManagedTable.kind_name or deleted else [Key(kind, namespace, name), *keys]
 
     def _waiting_runs(self, namespace: str, table: str | None = None) -> set[str]:
         """Runs, of the table if one is given, that have no Job yet: they may wait for what just changed."""

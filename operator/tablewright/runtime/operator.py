@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tablewright.act.jobs import JobSettings
+from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import KubernetesObject
+from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
@@ -26,6 +28,7 @@ from tablewright.runtime.cluster import Cluster, connect
 from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.leadership import Election, LeaseHolder, Leases, SoleLeader
+from tablewright.runtime.line import RunLine
 from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import Key, Reconciler
@@ -46,6 +49,7 @@ class OperatorSettings:
     namespaces: Sequence[str] = ()  # empty: the whole cluster
     kubeconfig: str | None = None
     concurrency: int = 4
+    most_runs: int = 20  # under way at once, of all tables
     host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the pod
     port: int = 8080
     election: Election | None = None  # None: this is the only replica
@@ -65,14 +69,15 @@ class _Operator:
         self._settings = settings
         self._metrics = Metrics()
         self._store = ObjectStore()
-        claims = Claims()
-        self._router = EventRouter(self._store, claims)
+        claims, line = Claims(), RunLine(self._store, settings.most_runs)
+        self._router = EventRouter(self._store, claims, line)
         self._leader: LeaseHolder | SoleLeader = self._elect(settings.election)
         api = connect(settings.kubeconfig, counted=self._metrics.request)
         cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote)
         self._reconciler = Reconciler(
             self._store,
             claims,
+            line,
             cluster,
             settings.jobs,
             lambda: datetime.now(UTC).replace(microsecond=0),
@@ -179,7 +184,7 @@ class _Operator:
 
     def _take_up_work(self) -> None:
         self._queue.open()
-        for model in (MaintenanceRun, ManagedTable):
+        for model in (TableCatalog, TablePolicy, MaintenanceRun, ManagedTable):
             for obj in self._store.all(model.kind_name):
                 self._queue.add(Key(model.kind_name, obj["metadata"]["namespace"], obj["metadata"]["name"]))
 

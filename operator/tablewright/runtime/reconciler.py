@@ -12,11 +12,11 @@ from pyiceberg.catalog import Catalog
 
 from tableformat.declaration import Applied, TableLocation
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job
-from tablewright.act.passes import observe_for_deletion, reconcile_table
+from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
 from tablewright.act.tables import drop_table
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.conditions import IN_SYNC, condition, merged
+from tablewright.api.conditions import IN_SYNC, READY, VALID, Condition, condition, merged
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
 from tablewright.api.outline import policy_outline, run_outline, table_outline
 from tablewright.api.policy import TablePolicy
@@ -24,14 +24,19 @@ from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.claims import older_claim
 from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finalizer
+from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
-from tablewright.decide.runs import decide_run, waits_for
+from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
+from tablewright.decide.runs import Waiting, decide_run, waits_for, why_it_waits
+from tablewright.decide.schedules import earliest
 from tablewright.decide.state import JobObservation, StartRun
+from tablewright.decide.validity import Problem, usability_status
 from tablewright.observe.jobs import is_finished, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims, pointer_name
 from tablewright.runtime.cluster import Cluster, ObjectRefusedError
+from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
@@ -39,6 +44,7 @@ from tablewright.runtime.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = timedelta(seconds=60)
+UNUSABLE_SECONDS = 30.0  # nobody tells us when a Secret is there, or a server is back
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Reconciler:
         self,
         store: ObjectStore,
         claims: Claims,
+        line: RunLine,
         cluster: Cluster,
         jobs: JobSettings,
         clock: Callable[[], datetime],
@@ -65,6 +72,7 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._claims = claims
+        self._line = line
         self._cluster = cluster
         self._jobs = jobs
         self._clock = clock
@@ -80,10 +88,34 @@ class Reconciler:
             return None
         being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         if key.kind == MaintenanceRun.kind_name:
-            if not being_deleted:
-                self._reconcile_run(obj)
-            return None
+            return None if being_deleted else self._reconcile_run(obj)
+        if key.kind == TablePolicy.kind_name:
+            return self._report_usability(TablePolicy, VALID, obj, lambda: parse(TablePolicy, obj))
+        if key.kind == TableCatalog.kind_name:
+            return self._report_usability(TableCatalog, READY, obj, lambda: self._catalogs.open(*key_of(obj)))
         return self._delete_table(obj) if being_deleted else self._reconcile_table(obj)
+
+    # -- policies and catalogs, which speak for themselves
+
+    def _report_usability(
+        self, model: type[TablePolicy | TableCatalog], kind: str, obj: KubernetesObject, use: Callable[[], object]
+    ) -> float | None:
+        problem = None
+        try:
+            use()
+        except InvalidObjectError as error:
+            problem = Problem("Invalid", str(error))
+        except CatalogNotUsableError as error:
+            problem = Problem(error.reason, str(error))
+        except Exception as error:  # whatever a catalog's client raises; its words may hold more than people should see
+            problem = Problem("NotOpened", f"it cannot be opened: {type(error).__name__}")
+        metadata, known = obj["metadata"], obj.get("status") or {}
+        previous = [Condition.model_validate(each) for each in known.get("conditions") or ()]
+        generation = metadata.get("generation", 1)
+        status = usability_status(kind, problem, previous, generation=generation, now=self._clock())
+        if status != known:
+            self._cluster.apply_status(model.plural, model.kind_name, *key_of(obj), status)
+        return None if problem is None or problem.reason in ("Invalid", "CatalogInvalid") else UNUSABLE_SECONDS
 
     # -- tables, and the world of their passes
 
@@ -98,7 +130,7 @@ class Reconciler:
             self._set_finalizer(table.metadata, wanted=wants_finalizer(table))
             return None  # the change is an event, and brings the next pass
         outcome = reconcile_table(table, self, self._memory, now)
-        return _seconds_until(_earliest(outcome.look_again_at, self._next_poll(table, now)), now)
+        return _seconds_until(earliest(outcome.look_again_at, self._next_poll(table, now)), now)
 
     def _delete_table(self, obj: KubernetesObject) -> float | None:
         now = self._clock()
@@ -197,6 +229,14 @@ class Reconciler:
             )
         self._recorder.declaration_applied(table, applied)
 
+    def clear_request(self, table: ManagedTable) -> None:
+        version = table.metadata.resource_version
+        self._cluster.remove_annotation(table.plural, *table.key, RUN_ANNOTATION, resource_version=version)
+
+    def delete_run(self, table: ManagedTable, name: str) -> None:
+        logger.info("table %s/%s: deleting the finished run %s", *table.key, name)
+        self._cluster.delete_run(table.metadata.namespace, name)
+
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._recorder.table_changed(table, status)
         self._cluster.apply_status(table.plural, table.kind_name, *table.key, status.to_json())
@@ -214,28 +254,48 @@ class Reconciler:
 
     # -- runs
 
-    def _reconcile_run(self, obj: KubernetesObject) -> None:
-        run = run_outline(obj)
+    def _reconcile_run(self, obj: KubernetesObject) -> float | None:
+        run, now = run_outline(obj), self._clock()
         if run is None:
             logger.warning("run %s/%s: left alone, its table and operation cannot be read", *key_of(obj))
-            return
+            return None
         table, catalog, refusal = self._targets(run)
         try:
             parse(MaintenanceRun, obj)
         except InvalidObjectError as error:  # one that has its Job is followed to its end all the same
             refusal = str(error)
-        ahead = waits_for(run, self._runs(run.metadata.namespace, run.spec.table_ref.name))
-        broken = self.broken_policies(table) if table is not None else ()
-        decision = decide_run(run, refusal, self._job_of(run), self._clock(), ahead=ahead, broken_policies=broken)
+        job = self._job_of(run)
+        is_new = job is None and refusal is None and not run.status.is_finished and run.status.job_name is None
+        waiting = self._wait(run, table, now) if is_new and table is not None else None
+        decision = decide_run(run, refusal, job, now, waiting=waiting)
         if decision.create_job is not None and table is not None and catalog is not None:
             try:
-                self._cluster.create_job(build_job(run, table, self.policy_of(table), catalog, self._jobs))
+                self._create_job(run, table, catalog)
             except (RunNotPossibleError, ObjectRefusedError) as error:
-                decision = decide_run(run, str(error), None, self._clock())
+                decision = decide_run(run, str(error), None, now)
         if decision.status != run.status:
             self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write
             self._cluster.apply_status(run.plural, run.kind_name, *run.key, owned.to_json())
+        return _seconds_until(decision.look_again_at, now)
+
+    def _wait(self, run: MaintenanceRun, table: ManagedTable, now: datetime) -> Waiting | None:
+        """What the run waits for: something of its table's, or its turn among all runs, which is taken if it came."""
+        ahead = waits_for(run, self.runs_of(table))
+        own = why_it_waits(run, ahead, self.policy_of(table), self.broken_policies(table), now)
+        if own is not None:
+            self._line.step_aside(Place(*run.key))
+            return own
+        turn = self._line.ask(Place(*run.key))
+        return None if turn is None else Waiting(turn)
+
+    def _create_job(self, run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog) -> None:
+        try:
+            job = build_job(run, table, self.policy_of(table), catalog, self._jobs)
+            self._cluster.create_job(job)
+        except Exception:
+            self._line.give_back(Place(*run.key), run.metadata.creation_timestamp or self._clock())
+            raise
 
     def _targets(self, run: MaintenanceRun) -> tuple[ManagedTable | None, TableCatalog | None, str | None]:
         namespace, name = run.metadata.namespace, run.spec.table_ref.name
@@ -246,6 +306,12 @@ class Reconciler:
             table = parse(ManagedTable, table_obj)
         except InvalidObjectError as error:
             return None, None, str(error)
+        rival = self.older_claim(table)
+        if rival is not None:
+            return table, None, f"the table is the older ManagedTable {rival.metadata.name}'s: make a run of that one"
+        refusal = not_allowed(table, run.spec.operation, dry_run=run.spec.dry_run)
+        if refusal is not None:
+            return table, None, refusal
         catalog_name = table.spec.catalog_ref.name
         catalog_obj = self._store.get(TableCatalog.kind_name, namespace, catalog_name)
         if catalog_obj is None:
@@ -273,10 +339,6 @@ def parse_policy(obj: KubernetesObject) -> TablePolicy:
 
 def key_of(obj: KubernetesObject) -> tuple[str, str]:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
-
-
-def _earliest(*times: datetime | None) -> datetime | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def _seconds_until(time: datetime | None, now: datetime) -> float | None:

@@ -1,105 +1,431 @@
-"""Which operation starts, and in which order."""
+"""Which operation starts, when, and in which order."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from tablewright.api.objects import parse
-from tablewright.api.run import MaintenanceRun, Operation
-from tablewright.api.table import HealthFigures, ManagedTable
-from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance
-from tablewright.decide.policy import effective_policy
-from tests.unit.operator.values import NOW, health, managed_table
+from tablewright.api.run import Cause, Operation
+from tablewright.api.table import RunState
+from tablewright.decide.bookkeeping import COOL_DOWN, LONGEST_BACKOFF, STOP_AFTER, backoff
+from tests.unit.operator.simulation import Simulation
+from tests.unit.operator.values import NOW
 
+OLD = [timedelta(days=days) for days in range(30)]  # a snapshot a day
 EVERYTHING: dict[str, Any] = {
     "compaction": {"schedule": "0 * * * *", "triggers": {"smallFiles": 50}},
-    "retention": {"snapshots": {"schedule": "15 * * * *", "maxAge": "7d", "minCount": 5}},
+    "retention": {
+        "snapshots": {"schedule": "15 * * * *", "maxAge": "7d", "minCount": 5},
+        "rows": {"schedule": "0 1 * * *", "column": "id", "maxAge": "30d"},
+    },
+    "manifests": {"schedule": "30 * * * *"},
     "orphanFiles": {"schedule": "0 3 * * *"},
 }
+HOURLY: dict[str, Any] = {"compaction": {"schedule": "0 * * * *"}}
+TRIGGER: dict[str, Any] = {"compaction": {"triggers": {"smallFiles": 100}}}
+NOTHING_DONE: dict[str, Any] = {"result": {"rewrittenFiles": 0}}
+DONE: dict[str, Any] = {"result": {"snapshotId": 8, "rewrittenFiles": 9, "addedFiles": 1}}
 
 
-def table(**spec: Any) -> ManagedTable:
-    declared = managed_table(**{**EVERYTHING, **spec})
-    metadata = declared.metadata.model_copy(update={"creation_timestamp": NOW - timedelta(days=2)})
-    return declared.model_copy(update={"metadata": metadata})
+# -- precedence
 
 
-def figures(*, small_files: int = 0, snapshots: int = 100) -> HealthFigures:
-    return health(small_files=small_files).model_copy(update={"snapshots": snapshots})
+def test_rows_go_first_then_files_then_manifests_then_snapshots_then_orphans() -> None:
+    simulation = Simulation.of(**EVERYTHING)
+    simulation.see(small_files=60, manifests=20, ages=OLD)
+    for _ in range(5):
+        simulation.run_through(**DONE)
+    assert [operation for operation, _, _ in simulation.begun] == [
+        Operation.DELETE_EXPIRED_ROWS,
+        Operation.COMPACT,
+        Operation.REWRITE_MANIFESTS,
+        Operation.EXPIRE_SNAPSHOTS,
+        Operation.REMOVE_ORPHAN_FILES,
+    ]
+    assert simulation.look().start is None
 
 
-def decide(
-    declared: ManagedTable, found: HealthFigures, runs: list[MaintenanceRun], now: datetime
-) -> MaintenanceDecision:
-    return decide_maintenance(declared, effective_policy(declared, []), found, 7, runs, now)
-
-
-def past(operation: Operation, *, start: datetime, phase: str = "Succeeded", name: str = "past") -> MaintenanceRun:
-    return parse(
-        MaintenanceRun,
-        {
-            "metadata": {"name": name, "namespace": "sales", "creationTimestamp": start.isoformat()},
-            "spec": {"tableRef": {"name": "events"}, "operation": operation.value},
-            "status": {"phase": phase, "completionTime": (start + timedelta(minutes=1)).isoformat()},
-        },
+def test_a_trigger_that_always_holds_does_not_starve_the_other_operations() -> None:
+    simulation = Simulation.of(
+        compaction={"triggers": {"smallFiles": 2}}, retention={"snapshots": {"schedule": "* * * * *"}}
     )
-
-
-def test_compaction_comes_before_expiry_and_expiry_before_orphans() -> None:
-    runs: list[MaintenanceRun] = []
-    order = []
-    while (decision := decide(table(), figures(small_files=60), runs, NOW)).start is not None:
-        order.append(decision.start.operation)
-        runs.append(past(decision.start.operation, start=NOW, name=decision.start.name))
-    assert order == [Operation.COMPACT, Operation.EXPIRE_SNAPSHOTS, Operation.REMOVE_ORPHAN_FILES]
-
-
-def test_a_table_with_few_snapshots_is_not_expired() -> None:
-    declared = table(compaction={}, orphanFiles={})
-    assert decide(declared, figures(snapshots=5), [], NOW).start is None
-    decision = decide(declared, figures(snapshots=6), [], NOW)
-    assert decision.start is not None
-    assert decision.start.operation == Operation.EXPIRE_SNAPSHOTS
-
-
-def test_the_next_scheduled_time_of_any_operation_is_waited_for() -> None:
-    runs = [past(operation, start=NOW) for operation in Operation]
-    assert decide(table(), figures(), runs, NOW).wait_until == NOW + timedelta(minutes=15)
+    for step in range(6):
+        simulation.see(small_files=1000 * (step + 1), snapshot_id=step + 1, ages=OLD)
+        simulation.run_through(**DONE)
+        simulation.wait(minutes=1)
+    assert {operation for operation, _, _ in simulation.begun} == {Operation.COMPACT, Operation.EXPIRE_SNAPSHOTS}
+    operations = [operation for operation, _, _ in simulation.begun]
+    assert all(one != other for one, other in pairwise(operations))
 
 
 def test_one_operations_failures_do_not_hold_up_another() -> None:
-    failed = past(Operation.COMPACT, start=NOW - timedelta(minutes=1), phase="Failed")
-    decision = decide(table(), figures(small_files=60), [failed], NOW)
+    simulation = Simulation.of(**EVERYTHING | {"retention": {"snapshots": {"schedule": "15 * * * *"}}})
+    simulation.see(small_files=60, ages=OLD)
+    simulation.run_through("Failed")
+    decision = simulation.look()
     assert decision.start is not None
-    assert decision.start.operation == Operation.EXPIRE_SNAPSHOTS
+    assert decision.start.operation is Operation.EXPIRE_SNAPSHOTS
 
 
-@given(
-    minutes=st.lists(st.integers(1, 180), min_size=1, max_size=40),
-    small_files=st.lists(st.integers(0, 80), min_size=40, max_size=40),
-    fails=st.lists(st.booleans(), min_size=40, max_size=40),
+@pytest.mark.parametrize("operation", [Operation.ROLLBACK, Operation.INSPECT])
+def test_some_operations_never_start_by_themselves(operation: Operation) -> None:
+    simulation = Simulation.of(**EVERYTHING)
+    simulation.see(small_files=60, manifests=20, delete_files=9, ages=OLD)
+    for _ in range(20):
+        if simulation.look().start is not None:
+            simulation.finish(**DONE)
+        simulation.wait(hours=5)
+    assert operation not in {begun for begun, _, _ in simulation.begun}
+
+
+# -- whether there is something to do
+
+
+@pytest.mark.parametrize(
+    ("spec", "operation", "something", "nothing"),
+    [
+        (HOURLY, Operation.COMPACT, {"small_files": 5}, {"small_files": 4}),
+        (HOURLY, Operation.COMPACT, {"delete_files": 1}, {"delete_files": 0}),
+        (
+            {"retention": {"snapshots": {"schedule": "0 * * * *", "maxAge": "7d"}}},
+            Operation.EXPIRE_SNAPSHOTS,
+            {"ages": [timedelta(0), timedelta(days=8)]},
+            {"ages": [timedelta(0), timedelta(days=6)]},
+        ),
+        (
+            {"retention": {"snapshots": {"schedule": "0 * * * *", "maxAge": "7d", "minCount": 5}}},
+            Operation.EXPIRE_SNAPSHOTS,
+            {"ages": OLD},
+            {"ages": OLD[:5]},
+        ),
+        (
+            {"manifests": {"schedule": "0 * * * *"}},
+            Operation.REWRITE_MANIFESTS,
+            {"manifests": 2},
+            {"manifests": 1},
+        ),
+        (
+            {"manifests": {"schedule": "0 * * * *"}},
+            Operation.REWRITE_MANIFESTS,
+            {"manifests": 4, "manifest_bytes": 20 << 20},
+            {"manifests": 3, "manifest_bytes": 20 << 20},
+        ),
+        (
+            {"manifests": {"schedule": "0 * * * *"}},
+            Operation.REWRITE_MANIFESTS,
+            {"manifests": 3, "delete_files": 1},
+            {"manifests": 2, "delete_files": 1},
+        ),
+        (
+            {"retention": {"rows": {"schedule": "0 * * * *", "column": "id", "maxAge": "1d"}}},
+            Operation.DELETE_EXPIRED_ROWS,
+            {"data_files": 1},
+            {"data_files": 0},
+        ),
+        ({"orphanFiles": {"schedule": "0 * * * *"}}, Operation.REMOVE_ORPHAN_FILES, {}, {"snapshot_id": None}),
+    ],
 )
-def test_a_day_of_decisions_never_doubles_a_run_and_ends_quiet(
-    minutes: list[int], small_files: list[int], fails: list[bool]
+def test_a_scheduled_run_starts_only_where_the_cheap_look_finds_something_to_do(
+    spec: dict[str, Any], operation: Operation, something: dict[str, Any], nothing: dict[str, Any]
 ) -> None:
-    """Whatever happens when, names never repeat, and once everything was done nothing starts by itself."""
-    declared, now, runs = table(), NOW, list[MaintenanceRun]()
-    for step, (wait, small, failed) in enumerate(zip(minutes, small_files, fails, strict=False)):
-        now += timedelta(minutes=wait)
-        policy = effective_policy(declared, [])
-        decision = decide_maintenance(declared, policy, figures(small_files=small), step, runs, now)
+    assert Simulation.of(**spec).look(**nothing).start is None
+    started = Simulation.of(**spec).look(**something).start
+    assert started is not None
+    assert (started.operation, started.cause) == (operation, Cause.SCHEDULE)
+
+
+def test_without_a_column_and_an_age_no_rows_expire() -> None:
+    simulation = Simulation.of(retention={"rows": {"schedule": "0 * * * *"}})
+    assert simulation.look().start is None
+
+
+def test_what_found_nothing_to_do_is_not_started_again_in_the_same_snapshot() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.see(small_files=50)  # all of them alone in their partitions
+    simulation.run_through(**NOTHING_DONE)
+    for _ in range(48):
+        simulation.wait(hours=1)
+        assert simulation.look().start is None
+    simulation.wait(hours=1)
+    assert simulation.look(small_files=50, snapshot_id=8).start is not None
+
+
+def test_what_was_left_out_for_being_new_is_looked_at_again() -> None:
+    simulation = Simulation.of(compaction={"schedule": "0 * * * *", "coolDown": "3h"})
+    simulation.see(small_files=50)
+    simulation.run_through(**NOTHING_DONE)
+    simulation.wait(hours=1)
+    assert simulation.look().start is not None
+
+
+# -- schedules
+
+
+def test_the_next_scheduled_time_of_any_operation_is_waited_for_and_told() -> None:
+    simulation = Simulation.of(**EVERYTHING)
+    for _ in range(6):
+        decision = simulation.look()
         if decision.start is not None:
-            assert decision.start.name not in {run.metadata.name for run in runs}
-            phase = "Failed" if failed else "Succeeded"
-            runs.append(past(decision.start.operation, start=now, phase=phase, name=decision.start.name))
-    now += timedelta(hours=2)
-    for _ in range(4):
-        decision = decide_maintenance(declared, effective_policy(declared, []), figures(), 999, runs, now)
-        if decision.start is None:
-            break
-        runs.append(past(decision.start.operation, start=now, name=decision.start.name))
+            simulation.finish(**DONE)
+    assert decision.look_again_at == NOW + timedelta(minutes=15)
+    assert simulation.operation(Operation.COMPACT).next_run == NOW + timedelta(hours=1)
+    assert simulation.operation(Operation.EXPIRE_SNAPSHOTS).next_run == NOW + timedelta(minutes=15)
+
+
+def test_missed_times_are_made_up_once() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.see(small_files=9)
+    simulation.run_through(**DONE)
+    simulation.wait(hours=50, minutes=10)
+    simulation.see(small_files=9, snapshot_id=9)
+    simulation.run_through(**DONE)
+    decision = simulation.look(small_files=9, snapshot_id=10)
+    assert (decision.start, decision.look_again_at) == (None, NOW + timedelta(hours=51))
+
+
+def test_a_scheduled_time_that_finds_nothing_to_do_is_over_when_it_has_passed() -> None:
+    simulation = Simulation.of(compaction={"schedule": "0 12 * * *"})
+    assert simulation.look(small_files=0).start is None
+    simulation.wait(hours=3)
+    assert simulation.look(small_files=50, snapshot_id=8).start is None, "it is not made up in the afternoon"
+    simulation.wait(hours=21)
+    assert simulation.look().start is not None
+
+
+def test_a_schedule_that_is_new_does_not_make_up_for_the_tables_past() -> None:
+    simulation = Simulation.of()
+    simulation.look(small_files=50)
+    simulation.change_spec(**HOURLY)
+    decision = simulation.look()
+    assert (decision.start, decision.look_again_at) == (None, NOW + timedelta(hours=1))
+
+
+def test_an_operator_that_dies_before_it_writes_the_status_starts_the_same_run_again() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.see(small_files=9)
+    first, hidden = simulation.look(write=False), list[Any]()
+    simulation.runs, hidden = hidden, simulation.runs  # nor has the watch shown the run yet
+    second = simulation.wait(minutes=7).look(write=False)
+    assert first.start is not None
+    assert second.start is not None
+    assert first.start.name == second.start.name
+    assert len(hidden) == 1
+
+
+def test_a_server_whose_clock_is_behind_does_not_double_a_scheduled_run() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.lag = timedelta(seconds=5)
+    simulation.see(small_files=9)
+    simulation.look(write=False)
+    simulation.finish(**DONE)
+    decision = simulation.look(small_files=9, snapshot_id=8)
     assert decision.start is None
-    assert decision.wait_until is not None
-    assert decision.wait_until > now
+    assert len(simulation.begun) == 1
+
+
+def test_outside_its_windows_a_scheduled_time_waits_for_the_next_opening() -> None:
+    windows = [{"days": ["Sun"], "start": "22:00", "duration": "2h"}]  # NOW is a Sunday, at noon
+    simulation = Simulation.of(**HOURLY, windows=windows)
+    decision = simulation.look(small_files=9)
+    assert (decision.start, decision.look_again_at) == (None, NOW + timedelta(hours=10))
+    assert simulation.operation(Operation.COMPACT).next_run == NOW + timedelta(hours=10)
+    assert simulation.wait(hours=10).look().start is not None
+
+
+def test_a_suspended_table_starts_nothing_and_makes_up_once_when_it_is_resumed() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.look()
+    simulation.change_spec(**HOURLY, suspend=True)
+    for _ in range(5):
+        assert simulation.wait(hours=1).look(small_files=50, snapshot_id=9).start is None
+    simulation.change_spec(**HOURLY)
+    simulation.run_through(**DONE)
+    assert simulation.look().start is None
+
+
+# -- triggers, with hysteresis
+
+
+def test_a_trigger_holds_again_once_the_files_are_past_it_again() -> None:
+    simulation = Simulation.of(**TRIGGER)
+    simulation.see(small_files=100)
+    simulation.run_through(**DONE)
+    assert simulation.look(small_files=3, snapshot_id=8).start is None
+    assert simulation.look(small_files=99, snapshot_id=9).start is None
+    started = simulation.look(small_files=100, snapshot_id=10).start
+    assert started is not None
+    assert started.cause is Cause.TRIGGER
+
+
+def test_where_a_compaction_left_many_small_files_a_quarter_more_is_needed() -> None:
+    simulation = Simulation.of(**TRIGGER)
+    simulation.see(small_files=500)
+    simulation.run_through(**DONE)
+    assert simulation.look(small_files=400, snapshot_id=8).start is None
+    assert simulation.condition("Healthy")[0] == "False/TooManySmallFiles"
+    assert simulation.look(small_files=424, snapshot_id=9).start is None
+    assert simulation.look(small_files=425, snapshot_id=10).start is not None
+
+
+def test_growth_is_counted_from_the_lowest_since() -> None:
+    simulation = Simulation.of(**TRIGGER)
+    simulation.see(small_files=500)
+    simulation.run_through(**DONE)
+    simulation.look(small_files=400, snapshot_id=8)
+    simulation.look(small_files=150, snapshot_id=9)  # somebody else compacted
+    assert simulation.look(small_files=174, snapshot_id=10).start is None
+    assert simulation.look(small_files=175, snapshot_id=11).start is not None
+
+
+@pytest.mark.parametrize(("deleted", "starts"), [(299, False), (300, True)])
+def test_the_share_of_deleted_rows_starts_a_compaction(deleted: int, starts: bool) -> None:
+    simulation = Simulation.of(compaction={"triggers": {"deleteRatioPercent": 30}})
+    decision = simulation.look(delete_records=deleted, delete_files=4)
+    assert (decision.start is not None) == starts
+    assert simulation.condition("Healthy")[0] == ("False/TooManyDeletes" if starts else "True/WithinPolicy")
+
+
+def test_a_share_of_deleted_rows_that_a_compaction_left_starts_no_other() -> None:
+    simulation = Simulation.of(compaction={"triggers": {"deleteRatioPercent": 20}})
+    simulation.see(delete_records=500, delete_files=4)
+    simulation.run_through(**DONE)
+    assert simulation.look(delete_records=400, delete_files=4, snapshot_id=8).start is None
+    assert simulation.look(delete_records=440, delete_files=4, snapshot_id=9).start is None
+    assert simulation.look(delete_records=450, delete_files=4, snapshot_id=10).start is not None
+
+
+def test_a_run_that_found_nothing_to_do_is_not_followed_by_another_at_the_next_commit() -> None:
+    simulation = Simulation.of(compaction={"triggers": {"smallFiles": 2}})
+    simulation.see(small_files=50)
+    simulation.run_through(**NOTHING_DONE)
+    simulation.look()
+    decision = simulation.look(small_files=60, snapshot_id=8)
+    assert (decision.start, decision.look_again_at) == (None, NOW + timedelta(hours=1))
+    assert simulation.wait(hours=1).look().start is not None
+
+
+# -- failures
+
+
+def test_the_backoff_grows_to_a_limit() -> None:
+    waits = [backoff(failures) for failures in range(1, 40)]
+    assert waits == sorted(waits)
+    assert waits[0] == timedelta(minutes=1)
+    assert waits[-1] == LONGEST_BACKOFF
+
+
+@pytest.mark.parametrize("spec", [HOURLY, TRIGGER], ids=["scheduled", "triggered"])
+def test_a_failed_run_is_tried_again_after_a_backoff(spec: dict[str, Any]) -> None:
+    simulation = Simulation.of(**spec)
+    simulation.see(small_files=100)
+    first = simulation.run_through("Failed", reason="CommitConflict", message="lost the race")
+    decision = simulation.look()
+    assert (decision.start, decision.look_again_at) == (None, NOW + backoff(1))
+    assert simulation.operation(Operation.COMPACT).consecutive_failures == 1
+    reason, message = simulation.condition("Maintained")
+    assert reason == "False/RunFailed"
+    assert "CommitConflict: lost the race" in message
+    second = simulation.wait(minutes=1).look().start
+    assert second is not None
+    assert second.name != first.metadata.name
+
+
+def failing(times: int, **spec: Any) -> Simulation:
+    simulation = Simulation.of(**spec)
+    simulation.see(small_files=100)
+    for _ in range(times):
+        simulation.until_a_run_starts()
+        simulation.wait(seconds=30).finish("Failed", reason="OutOfMemory", message="no memory")
+    simulation.look()
+    return simulation
+
+
+def test_after_repeated_failures_the_operation_is_stopped_and_the_table_says_so() -> None:
+    simulation = failing(STOP_AFTER, **TRIGGER)
+    assert simulation.operation(Operation.COMPACT).stopped
+    reason, message = simulation.condition("Maintained")
+    assert reason == "False/OperationStopped"
+    assert "tablewright.dev/run=Compact" in message
+    stopped_at = simulation.now
+    while simulation.now < stopped_at + COOL_DOWN - timedelta(hours=1):
+        assert simulation.wait(hours=1).look(small_files=200, snapshot_id=simulation.now.hour + 50).start is None
+
+
+def test_fewer_failures_stop_nothing() -> None:
+    assert not failing(STOP_AFTER - 1, **TRIGGER).operation(Operation.COMPACT).stopped
+
+
+@pytest.mark.parametrize("spec", [HOURLY, TRIGGER], ids=["scheduled", "triggered"])
+def test_a_change_of_the_spec_resumes_a_stopped_operation(spec: dict[str, Any]) -> None:
+    simulation = failing(STOP_AFTER, **spec)
+    simulation.change_spec(**spec, layout={"targetFileSize": "512Mi"})
+    assert simulation.look().start is not None
+    assert not simulation.operation(Operation.COMPACT).stopped
+
+
+def test_an_annotation_resumes_a_stopped_operation() -> None:
+    simulation = failing(STOP_AFTER, **TRIGGER)
+    simulation.annotate("Compact")
+    started = simulation.look().start
+    assert started is not None
+    assert started.cause is Cause.ANNOTATION
+    simulation.finish("Failed")
+    simulation.look()
+    assert simulation.operation(Operation.COMPACT).consecutive_failures == 1
+
+
+def test_after_a_cool_down_a_stopped_operation_is_tried_once() -> None:
+    simulation = failing(STOP_AFTER, **TRIGGER)
+    simulation.now += COOL_DOWN
+    assert simulation.look().start is not None
+    simulation.finish("Failed")
+    decision = simulation.look()
+    assert (decision.start, decision.look_again_at) == (None, simulation.now + COOL_DOWN)
+    assert simulation.operation(Operation.COMPACT).consecutive_failures == STOP_AFTER + 1
+
+
+def test_a_success_forgives_what_went_before() -> None:
+    simulation = failing(STOP_AFTER - 1, **TRIGGER)
+    simulation.now += LONGEST_BACKOFF
+    simulation.run_through(**DONE)
+    simulation.look(small_files=0, snapshot_id=8)
+    assert simulation.operation(Operation.COMPACT).consecutive_failures == 0
+    assert simulation.condition("Maintained")[0] == "True/Succeeded"
+
+
+def test_a_failure_that_got_something_done_begins_the_count_anew() -> None:
+    simulation = failing(STOP_AFTER - 1, **TRIGGER)
+    simulation.now += LONGEST_BACKOFF
+    simulation.run_through("Failed", **DONE)
+    simulation.look()
+    assert simulation.operation(Operation.COMPACT).consecutive_failures == 1
+
+
+# -- cancelled runs
+
+
+@pytest.mark.parametrize("spec", [HOURLY, TRIGGER], ids=["scheduled", "triggered"])
+def test_a_run_that_somebody_deleted_is_not_started_again_at_once(spec: dict[str, Any]) -> None:
+    simulation = Simulation.of(**spec)
+    simulation.see(small_files=100)
+    simulation.look()
+    simulation.wait(seconds=5).look()
+    simulation.runs.clear()
+    assert simulation.look(small_files=101, snapshot_id=8).start is None
+    assert simulation.operation(Operation.COMPACT).record.state is RunState.GONE
+    assert simulation.wait(minutes=30).look(small_files=101, snapshot_id=8).start is None
+    assert simulation.wait(minutes=31).look(small_files=101, snapshot_id=8).start is not None
+
+
+def test_a_run_that_was_just_created_and_is_not_seen_yet_is_no_reason_for_another() -> None:
+    simulation = Simulation.of(**EVERYTHING)
+    simulation.see(small_files=100, ages=OLD, manifests=9)
+    simulation.look()
+    created, simulation.runs = simulation.runs, []
+    decision = simulation.wait(seconds=2).look()
+    assert decision.start is None
+    assert decision.look_again_at is not None
+    simulation.runs = created
+    simulation.wait(seconds=2).look()
+    assert simulation.operation(Operation.DELETE_EXPIRED_ROWS).record.state is RunState.SEEN

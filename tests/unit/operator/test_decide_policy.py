@@ -9,7 +9,7 @@ from tablewright.api.objects import parse
 from tablewright.api.policy import TablePolicy
 from tablewright.api.table import ManagedTable
 from tablewright.decide.policy import effective_policy
-from tests.unit.operator.values import NOW, decide, managed_table, present, run
+from tests.unit.operator.values import NOW, decide, managed_table, present
 
 
 def policy(name: str, **spec: Any) -> TablePolicy:
@@ -94,14 +94,6 @@ def test_a_scheduled_time_starts_a_compaction_where_there_is_enough_to_do() -> N
     assert decide(plain_table(), present(small_files=4), [], NOW, policies=HOURLY).start is None
 
 
-def test_after_a_run_the_next_scheduled_time_is_waited_for() -> None:
-    done = run("earlier", "Succeeded", age=timedelta(minutes=30), result={"rewrittenFiles": 9})
-    now = NOW - timedelta(minutes=10)  # ten to twelve; the run was at half past eleven
-    decision = decide(plain_table(), present(small_files=9), [done], now, policies=HOURLY)
-    assert (decision.start, decision.look_again_at) == (None, NOW)
-    assert decide(plain_table(), present(small_files=9), [done], NOW, policies=HOURLY).start is not None
-
-
 def test_outside_its_windows_nothing_starts_and_the_next_opening_is_waited_for() -> None:
     windows = [{"days": ["Sun"], "start": "22:00", "duration": "8h"}]  # NOW is a Sunday, at noon
     table = managed_table(windows=windows)
@@ -109,10 +101,3 @@ def test_outside_its_windows_nothing_starts_and_the_next_opening_is_waited_for()
     assert decision.start is None
     assert decision.look_again_at == NOW + timedelta(hours=10)
     assert decide(table, present(small_files=50), [], NOW + timedelta(hours=10)).start is not None
-
-
-def test_a_run_that_found_nothing_to_rewrite_is_not_followed_by_another_at_the_next_commit() -> None:
-    fruitless = run("earlier", "Succeeded", age=timedelta(minutes=30), result={"rewrittenFiles": 0})
-    decision = decide(managed_table(), present(small_files=50, snapshot_id=9), [fruitless], NOW)
-    assert decision.start is None
-    assert decision.look_again_at == NOW + timedelta(minutes=30)

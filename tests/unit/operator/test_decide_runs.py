@@ -1,11 +1,16 @@
 """What is decided about a run."""
 
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
-from tablewright.api.run import Phase, RunResult
-from tablewright.decide.runs import decide_run, waits_for
+from tablewright.api.run import Cause, MaintenanceRun, Phase, RunFigures, RunPlan, RunResult
+from tablewright.decide.policy import effective_policy
+from tablewright.decide.runs import Waiting, decide_run, waits_for, why_it_waits
 from tablewright.decide.state import DriverReport, JobObservation
-from tests.unit.operator.values import NOW, run
+from tests.unit.operator.values import NOW, managed_table, run
 
 
 def job(
@@ -14,6 +19,12 @@ def job(
     return JobObservation(
         active=active, succeeded=succeeded, failed=failed, failure="DeadlineExceeded: x", report=report
     )
+
+
+def why(
+    waiting: MaintenanceRun, *, ahead: MaintenanceRun | None = None, broken: Sequence[str] = (), **spec: Any
+) -> Waiting | None:
+    return why_it_waits(waiting, ahead, effective_policy(managed_table(**spec), []), broken, NOW)
 
 
 def test_a_new_run_gets_its_job() -> None:
@@ -68,7 +79,7 @@ def test_a_run_waits_for_the_one_of_the_same_table_that_is_under_way() -> None:
     waiting, running = run("a-second", None), run("z-first", "Running", jobName="z-first")
     ahead = waits_for(waiting, [waiting, running])
     assert ahead is running
-    decision = decide_run(waiting, None, None, NOW, ahead=ahead)
+    decision = decide_run(waiting, None, None, NOW, waiting=why(waiting, ahead=ahead))
     assert decision.create_job is None
     assert (decision.status.phase, decision.status.message) == (Phase.PENDING, "waits for run z-first")
     assert waits_for(running, [waiting, running]) is None
@@ -81,3 +92,64 @@ def test_of_two_new_runs_exactly_one_goes_first() -> None:
 
 def test_a_finished_run_holds_nobody_up() -> None:
     assert waits_for(run("next", None), [run("done", "Succeeded", jobName="done")]) is None
+
+
+OUTSIDE = [{"days": ["Sun"], "start": "22:00", "duration": "8h"}]  # NOW is a Sunday, at noon
+
+
+@pytest.mark.parametrize("cause", [Cause.SCHEDULE, Cause.TRIGGER])
+def test_what_the_operator_started_waits_for_windows_and_while_maintenance_is_suspended(cause: Cause) -> None:
+    automatic = run("r", None, cause=cause)
+    outside = why(automatic, windows=OUTSIDE)
+    assert outside is not None
+    assert outside.until == NOW + timedelta(hours=10)
+    decision = decide_run(automatic, None, None, NOW, waiting=outside)
+    assert (decision.create_job, decision.look_again_at) == (None, outside.until)
+    suspended = why(automatic, suspend=True)
+    assert suspended is not None
+    assert "suspended by table" in suspended.message
+    assert why(automatic) is None
+
+
+@pytest.mark.parametrize("cause", [Cause.ANNOTATION, Cause.MANUAL])
+def test_a_person_who_asks_for_a_run_means_now(cause: Cause) -> None:
+    assert why(run("r", None, cause=cause), windows=OUTSIDE, suspend=True) is None
+
+
+def test_nobodys_run_starts_while_a_policy_cannot_be_read() -> None:
+    found = why(run("r", None), broken=["TablePolicy p: bad"])
+    assert found is not None
+    assert "TablePolicy p: bad" in found.message
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_a_run_says_why_it_was_started(cause: Cause) -> None:
+    assert decide_run(run("r", None, cause=cause), None, None, NOW).status.cause == cause
+
+
+def test_plan_and_figures_come_from_the_drivers_report() -> None:
+    told = {"plan": RunPlan(files=3), "before": RunFigures(data_files=9), "after": RunFigures(data_files=1)}
+    report = DriverReport(True, "Completed", "done", None, **told)  # type: ignore[arg-type]
+    status = decide_run(run("r", "Running", jobName="r"), None, job(succeeded=True, report=report), NOW).status
+    assert {"plan": status.plan, "before": status.before, "after": status.after} == told
+
+
+def test_a_failed_run_keeps_what_it_got_done() -> None:
+    done = RunResult(snapshot_id=4, rewritten_files=10)
+    report = DriverReport(False, "CommitConflict", "lost", done)
+    status = decide_run(run("r", "Running", jobName="r"), None, job(failed=True, report=report), NOW).status
+    assert (status.phase, status.result) == (Phase.FAILED, done)
+
+
+@pytest.mark.parametrize(
+    ("observed", "outcome"),
+    [
+        (None, "Unknown/Waiting"),
+        (job(active=True), "Unknown/Running"),
+        (job(succeeded=True), "True/Completed"),
+        (job(failed=True), "False/JobFailed"),
+    ],
+)
+def test_a_run_can_be_waited_for_by_its_condition(observed: JobObservation | None, outcome: str) -> None:
+    [found] = decide_run(run("r", None), None, observed, NOW).status.conditions
+    assert (found.type, f"{found.status}/{found.reason}") == ("Succeeded", outcome)

@@ -7,8 +7,8 @@ import pytest
 
 from tableformat.declaration import Refusal, RefusalKind
 from tablewright.api.table import ManagedTable
-from tablewright.decide.history import LONGEST_BACKOFF, backoff
 from tablewright.decide.state import (
+    ApplyDeclaration,
     CatalogUnusable,
     CreationRefused,
     TableAbsent,
@@ -16,7 +16,7 @@ from tablewright.decide.state import (
     TablePresent,
     TableUnreadable,
 )
-from tests.unit.operator.values import NOW, decide, managed_table, present, run
+from tests.unit.operator.values import NOW, decide, health, managed_table, present, run
 
 
 def conditions(decision: TableDecision) -> dict[str, str]:
@@ -25,7 +25,7 @@ def conditions(decision: TableDecision) -> dict[str, str]:
 
 def test_an_absent_table_is_created() -> None:
     decision = decide(managed_table(), TableAbsent(), [], NOW)
-    assert decision.apply is not None
+    assert isinstance(decision.apply, ApplyDeclaration)
     assert decision.apply.declaration.identifier == ("sales", "events")
     assert conditions(decision)["Ready"] == "False/Creating"
 
@@ -46,7 +46,8 @@ def test_a_table_as_declared_needs_nothing() -> None:
 
 def known(observed: TablePresent, **spec: Any) -> ManagedTable:
     """The declared table, once its identity is in its status."""
-    status = decide(managed_table(), observed, [], NOW).status
+    quiet = TablePresent(observed.metadata, observed.metadata_location, health())
+    status = decide(managed_table(), quiet, [], NOW).status
     return managed_table(**spec).model_copy(update={"status": status})
 
 
@@ -157,36 +158,6 @@ def test_the_same_cause_starts_the_same_run() -> None:
     first = decide(managed_table(), present(small_files=50), [], NOW)
     second = decide(managed_table(), present(small_files=50), [], NOW + timedelta(hours=5))
     assert first.start == second.start
-
-
-def test_a_snapshot_that_was_compacted_is_not_compacted_again() -> None:
-    observed = present(small_files=50)
-    first = decide(managed_table(), observed, [], NOW)
-    assert first.start is not None
-    done = run(first.start.name, "Succeeded")
-    assert decide(managed_table(), observed, [done], NOW).start is None
-    moved = present(small_files=50, snapshot_id=8)
-    assert decide(managed_table(), moved, [done], NOW).start is not None
-
-
-def test_a_failed_run_is_made_up_after_a_backoff() -> None:
-    observed = present(small_files=50)
-    first = decide(managed_table(), observed, [], NOW)
-    assert first.start is not None
-    failed = run(first.start.name, "Failed", age=timedelta(seconds=10), reason="CommitConflict", message="lost")
-    waiting = decide(managed_table(), observed, [failed], NOW)
-    assert waiting.start is None
-    assert waiting.look_again_at == NOW + timedelta(seconds=50)
-    assert conditions(waiting)["Maintained"] == "False/CommitConflict"
-    retried = decide(managed_table(), observed, [failed], NOW + timedelta(seconds=50))
-    assert retried.start is not None
-    assert retried.start != first.start
-
-
-def test_the_backoff_grows_to_a_limit() -> None:
-    waits = [backoff(failures) for failures in range(1, 40)]
-    assert waits == sorted(waits)
-    assert waits[-1] == LONGEST_BACKOFF
 
 
 # -- how far the object rules the table

@@ -7,13 +7,16 @@ from typing import Any
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import LongType, NestedField
 
 from tablewright.api.objects import parse
 from tablewright.api.policy import TablePolicy
-from tablewright.api.run import MaintenanceRun
+from tablewright.api.run import Cause, MaintenanceRun
 from tablewright.api.table import HealthFigures, ManagedTable
+from tablewright.decide.causes import CAUSE_ANNOTATION
 from tablewright.decide.policy import effective_policy
 from tablewright.decide.state import TableDecision, TableObservation, TablePresent
 from tablewright.decide.tables import decide_table
@@ -37,22 +40,25 @@ def managed_table(status: dict[str, Any] | None = None, **spec: Any) -> ManagedT
     )
 
 
-def health(*, small_files: int = 0, data_files: int = 100) -> HealthFigures:
-    return HealthFigures(
-        target_file_bytes=512 << 20,
-        data_files=data_files,
-        small_files=small_files,
-        delete_files=0,
-        data_bytes=1 << 20,
-        records=1000,
-        median_file_bytes=1 << 10,
-        manifests=1,
-        snapshots=1,
-    )
+def health(*, small_files: int = 0, data_files: int = 100, **figures: int) -> HealthFigures:
+    plain = {
+        "target_file_bytes": 512 << 20,
+        "data_files": data_files,
+        "small_files": small_files,
+        "delete_files": 0,
+        "delete_records": 0,
+        "data_bytes": 1 << 20,
+        "records": 1000,
+        "median_file_bytes": 1 << 10,
+        "manifests": 1,
+        "manifest_bytes": 1 << 10,
+        "snapshots": 1,
+    }
+    return HealthFigures.model_validate(plain | figures)
 
 
-def metadata(snapshot_id: int | None = 7) -> TableMetadata:
-    """The metadata of the table that `managed_table()` declares."""
+def metadata(snapshot_id: int | None = 7, *, ages: Sequence[timedelta] = (timedelta(0),)) -> TableMetadata:
+    """The metadata of the table that `managed_table()` declares; snapshots of these ages, the current one first."""
     created = new_table_metadata(
         Schema(NestedField(1, "id", LongType(), required=False)),
         PartitionSpec(),
@@ -60,15 +66,47 @@ def metadata(snapshot_id: int | None = 7) -> TableMetadata:
         "file:///warehouse/sales/events",
         {"write.target-file-size-bytes": str(512 << 20)},
     )
-    return created.model_copy(update={"current_snapshot_id": snapshot_id})
+    if snapshot_id is None:
+        return created
+    ids = [snapshot_id, *range(snapshot_id + 1000, snapshot_id + 1000 + len(ages) - 1)]
+    snapshots = [
+        Snapshot(
+            snapshot_id=each,
+            parent_snapshot_id=parent,
+            sequence_number=len(ages) - number,
+            timestamp_ms=int((NOW - age).timestamp() * 1000),
+            manifest_list=f"file:///{each}.avro",
+            summary=Summary(Operation.APPEND),
+        )
+        for number, (each, parent, age) in enumerate(zip(ids, [*ids[1:], None], ages, strict=True))
+    ]
+    main = SnapshotRef.model_validate({"snapshot-id": snapshot_id, "type": SnapshotRefType.BRANCH})
+    update = {"current_snapshot_id": snapshot_id, "snapshots": snapshots, "refs": {"main": main}}
+    return created.model_copy(update=update)
 
 
-def present(*, small_files: int = 0, snapshot_id: int | None = 7) -> TablePresent:
-    return TablePresent(metadata(snapshot_id), "file:///m.json", health(small_files=small_files))
+def present(
+    *,
+    small_files: int = 0,
+    snapshot_id: int | None = 7,
+    ages: Sequence[timedelta] = (timedelta(0),),
+    **figures: int,
+) -> TablePresent:
+    found = health(small_files=small_files, **figures)
+    return TablePresent(metadata(snapshot_id, ages=ages), "file:///m.json", found)
 
 
-def run(name: str, phase: str | None, *, age: timedelta = timedelta(minutes=30), **status: Any) -> MaintenanceRun:
+def run(
+    name: str,
+    phase: str | None,
+    *,
+    age: timedelta = timedelta(minutes=30),
+    cause: Cause = Cause.MANUAL,
+    operation: str = "Compact",
+    **status: Any,
+) -> MaintenanceRun:
     created = NOW - age
+    ours = {} if cause is Cause.MANUAL else {CAUSE_ANNOTATION: cause.value}
     ended = {"completionTime": created.isoformat()} if phase in ("Succeeded", "Failed") else {}
     return parse(
         MaintenanceRun,
@@ -78,8 +116,9 @@ def run(name: str, phase: str | None, *, age: timedelta = timedelta(minutes=30),
                 "namespace": "sales",
                 "uid": f"uid-{name}",
                 "creationTimestamp": created.isoformat(),
+                "annotations": ours,
             },
-            "spec": {"tableRef": {"name": "events"}, "operation": "Compact"},
+            "spec": {"tableRef": {"name": "events"}, "operation": operation},
             "status": {**({"phase": phase} if phase else {}), **ended, **status},
         },
     )

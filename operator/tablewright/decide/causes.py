@@ -1,0 +1,38 @@
+"""Why a run was started: as the run itself carries it, and as its name follows from it.
+
+The same cause gives the same name, so starting a run twice is creating one object twice. What the operator starts says
+why in annotations; a run without them was made by a person.
+"""
+
+import hashlib
+from datetime import datetime
+
+from tablewright.api.run import Cause, MaintenanceRun, Operation
+from tablewright.api.table import ManagedTable
+
+CAUSE_ANNOTATION = "tablewright.dev/cause"
+SCHEDULED_FOR_ANNOTATION = "tablewright.dev/scheduled-for"
+
+
+def run_name(table: ManagedTable, operation: Operation, cause: str) -> str:
+    digest = hashlib.sha256(f"{table.metadata.uid}/{operation}/{cause}".encode()).hexdigest()[:10]
+    return f"{table.metadata.name[:40].rstrip('-.')}-{operation.lower()}-{digest}"
+
+
+def cause_of(run: MaintenanceRun) -> Cause:
+    written = run.metadata.annotations.get(CAUSE_ANNOTATION)
+    return Cause(written) if written in tuple(Cause) else Cause.MANUAL
+
+
+def scheduled_for(run: MaintenanceRun) -> datetime | None:
+    """Up to when the run makes up for scheduled times, which the server's clock may not have reached yet."""
+    try:
+        found = datetime.fromisoformat(run.metadata.annotations[SCHEDULED_FOR_ANNOTATION])
+    except (KeyError, ValueError):
+        return None
+    return found if found.tzinfo else None
+
+
+def is_ours(run: MaintenanceRun) -> bool:
+    """Whether the operator made it."""
+    return CAUSE_ANNOTATION in run.metadata.annotations

@@ -1,0 +1,138 @@
+"""The line in which runs wait for their turn, across all tables: who waits, who is under way, and since when.
+
+It is fed by events and asked by passes, which run in threads: a turn is given and taken under one lock, so limits hold
+however many passes ask at once. Whose turn it is, is decided in `decide.limits`.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+from tablewright.api.catalog import TableCatalog, TableCatalogSpec
+from tablewright.api.objects import KubernetesObject
+from tablewright.api.run import Phase
+from tablewright.api.table import ManagedTable
+from tablewright.decide.limits import Limits, Place, RunInLine, turns, waits_for_limit
+from tablewright.runtime.store import ObjectStore
+
+_DEFAULT_LIMIT: int = TableCatalogSpec.model_fields["max_concurrent_runs"].default
+
+
+class RunLine:
+    def __init__(self, store: ObjectStore, most_runs: int) -> None:
+        self._store = store
+        self._most_runs = most_runs
+        self._waiting: dict[Place, tuple[Place, datetime]] = {}  # table, since
+        self._under_way: dict[Place, Place] = {}  # table
+        self._admitted: set[Place] = set()  # their Jobs are being created, and no event has said so yet
+        self._aside: set[Place] = set()  # something else than a limit holds them up
+        self._last_ends: dict[Place, datetime] = {}
+        self._lock = threading.Lock()
+
+    def notice_run(self, obj: KubernetesObject, *, deleted: bool) -> None:
+        key, status = _place_of(obj), obj.get("status") or {}
+        table = Place(key.namespace, obj["spec"]["tableRef"]["name"])
+        finished = status.get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+        with self._lock:
+            if deleted or finished:
+                self._forget(key)
+                end = status.get("completionTime")
+                if end:
+                    self._last_ends[table] = max(_time(end), self._last_ends.get(table, _time(end)))
+            elif status.get("jobName") or key in self._admitted:
+                self._take(key, table)
+                if status.get("jobName"):
+                    self._admitted.discard(key)
+            else:
+                self._waiting[key] = (table, _time(obj["metadata"]["creationTimestamp"]))
+
+    def notice_job(self, obj: KubernetesObject) -> None:
+        """A run has its Job, though its status may not say so: the operator died in between."""
+        key = _place_of(obj)
+        with self._lock:
+            if key in self._waiting:
+                self._admitted.add(key)
+                self._take(key, self._waiting[key][0])
+
+    def ask(self, key: Place) -> str | None:
+        """Takes the run's turn if it has come, and otherwise says what it waits for."""
+        with self._lock:
+            self._aside.discard(key)
+            if key not in self._waiting:
+                return None  # it has its turn already
+            table, _ = self._waiting[key]
+            run, under_way = self._in_line(key), self._by_catalog()
+            limits = self._limits([run.catalog])
+            free = under_way.total() < limits.total and under_way[run.catalog] < limits.of(run.catalog)
+            if free and key in self._turns(under_way):
+                self._admitted.add(key)
+                self._take(key, table)
+                return None
+            return waits_for_limit(run, under_way, limits)
+
+    def step_aside(self, key: Place) -> None:
+        """The run cannot start for a reason of its own; it must not keep a turn from others."""
+        with self._lock:
+            self._aside.add(key)
+
+    def give_back(self, key: Place, created: datetime) -> None:
+        """The run could not take its turn after all."""
+        with self._lock:
+            table = self._under_way.pop(key, None)
+            self._admitted.discard(key)
+            if table is not None:
+                self._waiting[key] = (table, created)
+
+    def next(self) -> list[Place]:
+        """Whose turn it is now."""
+        with self._lock:
+            under_way = self._by_catalog()
+            return self._turns(under_way) if self._waiting and under_way.total() < self._most_runs else []
+
+    def _turns(self, under_way: "Counter[Place]") -> list[Place]:
+        busy = set(self._under_way.values())
+        waiting = [
+            self._in_line(key)
+            for key, (table, _) in self._waiting.items()
+            if table not in busy and key not in self._aside
+        ]
+        return turns(waiting, under_way, self._last_ends, self._limits({run.catalog for run in waiting}))
+
+    def _in_line(self, key: Place) -> RunInLine:
+        table, created = self._waiting[key]
+        return RunInLine(key, table, self._catalog_of(table), created)
+
+    def _by_catalog(self) -> "Counter[Place]":
+        return Counter(self._catalog_of(table) for table in self._under_way.values())
+
+    def _catalog_of(self, table: Place) -> Place:
+        obj = self._store.get(ManagedTable.kind_name, *table)
+        return Place(table.namespace, obj["spec"]["catalogRef"]["name"] if obj else "")
+
+    def _limits(self, catalogs: Iterable[Place]) -> Limits:
+        return Limits(self._most_runs, {catalog: self._limit_of(catalog) for catalog in catalogs})
+
+    def _limit_of(self, catalog: Place) -> int:
+        """As the catalog says, even where the rest of it cannot be read."""
+        obj = self._store.get(TableCatalog.kind_name, *catalog)
+        limit = (obj or {}).get("spec", {}).get("maxConcurrentRuns")
+        return limit if isinstance(limit, int) else _DEFAULT_LIMIT
+
+    def _take(self, key: Place, table: Place) -> None:
+        self._waiting.pop(key, None)
+        self._under_way[key] = table
+
+    def _forget(self, key: Place) -> None:
+        self._waiting.pop(key, None)
+        self._under_way.pop(key, None)
+        self._admitted.discard(key)
+        self._aside.discard(key)
+
+
+def _place_of(obj: KubernetesObject) -> Place:
+    return Place(obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
