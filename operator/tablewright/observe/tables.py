@@ -1,7 +1,7 @@
 """Looks at one table: the pointer, the metadata behind it, and the figures of its files.
 
-Metadata files never change, so the figures are remembered by the metadata's location: a table that nobody wrote to
-costs one look at its pointer.
+Metadata files never change, so metadata and figures are remembered by the metadata's location: where we can read the
+pointer by itself, a table that nobody wrote to costs one look at it.
 """
 
 import threading
@@ -12,6 +12,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.errors import PermanentError, TransientError
 from tableformat.inspection import TableHealth, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE
@@ -22,12 +23,33 @@ from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservat
 
 
 class HealthMemory:
-    """Figures by metadata location, the most recently used ones."""
+    """Metadata and figures by metadata location, the most recently used ones; metadata within a number of snapshots."""
 
-    def __init__(self, capacity: int = 10_000) -> None:
+    def __init__(self, capacity: int = 10_000, snapshots: int = 20_000) -> None:
         self._capacity = capacity
+        self._most_snapshots, self._snapshots = snapshots, 0
         self._figures: OrderedDict[tuple[str, int], HealthFigures] = OrderedDict()
+        self._metadata: OrderedDict[str, TableMetadata] = OrderedDict()
         self._lock = threading.Lock()
+
+    def at(self, location: str) -> TableMetadata | None:
+        with self._lock:
+            if location in self._metadata:
+                self._metadata.move_to_end(location)
+            return self._metadata.get(location)
+
+    def keep(self, location: str, metadata: TableMetadata) -> None:
+        with self._lock:
+            if location not in self._metadata:
+                self._metadata[location] = metadata
+                self._snapshots += _weight(metadata)
+            while self._snapshots > self._most_snapshots:
+                _, forgotten = self._metadata.popitem(last=False)
+                self._snapshots -= _weight(forgotten)
+
+    def known(self, location: str, target_bytes: int) -> HealthFigures | None:
+        with self._lock:
+            return self._figures.get((location, target_bytes))
 
     def of(self, table: Table, target_bytes: int) -> HealthFigures:
         key = (table.metadata_location, target_bytes)
@@ -48,8 +70,12 @@ def observe_table(
     catalog: Catalog, table: ManagedTable, policy: EffectivePolicy, memory: HealthMemory
 ) -> TableObservation:
     try:
+        remembered = _at_its_pointer(catalog, table, policy, memory)
+        if remembered is not None:
+            return remembered
         loaded = catalog.load_table(table.identifier)
         health = memory.of(loaded, target_file_bytes(policy, loaded.metadata))
+        memory.keep(loaded.metadata_location, loaded.metadata)
     except (NoSuchTableError, NoSuchNamespaceError):
         return TableAbsent()
     except TransientError as error:
@@ -59,6 +85,22 @@ def observe_table(
     except OSError as error:
         return CatalogUnusable("StorageUnreachable", str(error))
     return TablePresent(loaded.metadata, loaded.metadata_location, health)
+
+
+def _at_its_pointer(
+    catalog: Catalog, table: ManagedTable, policy: EffectivePolicy, memory: HealthMemory
+) -> TablePresent | None:
+    """The table as it is remembered, if its pointer has not moved since."""
+    pointer = catalog.read_pointer(table.identifier) if isinstance(catalog, PointerCatalog) else None
+    metadata = None if pointer is None else memory.at(pointer.location)
+    if pointer is None or metadata is None:
+        return None
+    health = memory.known(pointer.location, target_file_bytes(policy, metadata))
+    return None if health is None else TablePresent(metadata, pointer.location, health)
+
+
+def _weight(metadata: TableMetadata) -> int:
+    return len(metadata.snapshots) + len(metadata.snapshot_log) + 10
 
 
 def target_file_bytes(policy: EffectivePolicy, metadata: TableMetadata) -> int:
@@ -75,9 +117,11 @@ def _figures(health: TableHealth, target_bytes: int) -> HealthFigures:
         data_files=health.data_files,
         small_files=health.small_files,
         delete_files=health.delete_files,
+        delete_records=health.delete_records,
         data_bytes=health.data_bytes,
         records=health.records,
         median_file_bytes=health.median_file_bytes,
         manifests=health.manifests,
+        manifest_bytes=health.manifest_bytes,
         snapshots=health.snapshots,
     )
