@@ -7,7 +7,7 @@ from tableformat.inspection.health import SizeBucket
 from tableformat.inspection.history import HistoryEntry
 from tablewright.cli.output import size
 
-_WIDTH, _ROW, _LABEL, _COUNT = 480, 22, 96, 64
+_WIDTH, _ROW, _LABEL, _COUNT = 360, 24, 92, 52
 _LINE_HEIGHT = 120
 
 
@@ -28,11 +28,11 @@ def histogram(buckets: Sequence[SizeBucket], small_below: int) -> str:
         kind = "bar small" if bucket.below_bytes <= small_below else "bar"
         parts.append(
             f"<g><title>{bucket.files:,} files below {escape(size(bucket.below_bytes))}</title>"
-            f'<text class="label" x="{_LABEL - 8}" y="{top + 15}" text-anchor="end">'
+            f'<text class="label" x="{_LABEL - 8}" y="{top + 16}" text-anchor="end">'
             f"&lt; {escape(size(bucket.below_bytes))}</text>"
             f'<rect class="{kind}" x="{_LABEL}" y="{top + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="2" '
             f'data-below="{bucket.below_bytes}" data-files="{bucket.files}"/>'
-            f'<text class="label" x="{_LABEL + width + 6:.1f}" y="{top + 15}">{bucket.files:,}</text></g>'
+            f'<text class="label" x="{_LABEL + width + 6:.1f}" y="{top + 16}">{bucket.files:,}</text></g>'
         )
     return "".join([*parts, "</svg>"])
 

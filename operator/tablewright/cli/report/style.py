@@ -11,7 +11,7 @@ body { margin: 0 auto; max-width: 68rem; padding: 1.5rem 1rem 4rem; background: 
 h1 { font-size: 1.7rem; margin: 0 0 .2rem; } h2 { font-size: 1.3rem; margin: 0 0 .6rem; overflow-wrap: anywhere; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
 .quiet { color: var(--quiet); } p { margin: .2rem 0; overflow-wrap: anywhere; }
-.cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); margin: 1.2rem 0; }
+.cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr)); margin: 1.2rem 0; }
 .card, section { background: var(--card); border: 1px solid var(--rule); border-radius: .6rem; padding: .8rem 1rem; }
 .card b { display: block; font-size: 1.4rem; font-variant-numeric: tabular-nums; }
 section { margin: 1.2rem 0; padding: 1.2rem; }
@@ -22,10 +22,10 @@ th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px so
 th { font-weight: 600; color: var(--quiet); white-space: nowrap; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 .chip { display: inline-block; border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem;
-  margin: 0 .3rem .3rem 0; font-size: .85rem; }
+  margin: 0 .3rem .3rem 0; font-size: .85rem; white-space: nowrap; }
 .good { color: var(--good); } .bad { color: var(--bad); } .wait { color: var(--wait); }
 svg.chart { width: 100%; height: auto; max-width: 36rem; display: block; }
-svg .label { fill: var(--quiet); font: 12px system-ui, sans-serif; } svg .bar { fill: var(--bar); }
+svg .label { fill: var(--quiet); font: 13px system-ui, sans-serif; } svg .bar { fill: var(--bar); }
 svg .bar.small { fill: var(--small); } svg .line { fill: none; stroke: var(--bar); stroke-width: 2; }
 a { color: inherit; }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; background: #fff; color: #000; }
