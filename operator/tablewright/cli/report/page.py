@@ -95,6 +95,8 @@ def _examined(table: ReportedTable, seen: Examination) -> Iterable[str]:
         ("records", health.records, ""),
         ("delete_files", health.delete_files, ""),
         ("files_with_deletes", health.files_with_deletes, ""),
+        ("requests_saved", health.requests_saved, ""),
+        ("bytes_saved", health.bytes_saved, size(health.bytes_saved)),
         ("manifests", health.manifests, ""),
         ("snapshots", health.snapshots, ""),
         ("partitions", health.partitions, ""),
@@ -191,5 +193,11 @@ def _data(key: str, value: int, text: str) -> str:
 
 
 def _words(name: str) -> str:
-    named = {"data_bytes": "size", "records": "rows", "median_file_bytes": "median size"}
+    named = {
+        "data_bytes": "size",
+        "records": "rows",
+        "median_file_bytes": "median size",
+        "requests_saved": "requests that a compaction would save a full scan",
+        "bytes_saved": "bytes that it would save",
+    }
     return named.get(name, name.replace("_", " "))

@@ -13,7 +13,7 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
 .quiet { color: var(--quiet); } p { margin: .2rem 0; overflow-wrap: anywhere; }
 .cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr)); margin: 1.2rem 0; }
 .card, section { background: var(--card); border: 1px solid var(--rule); border-radius: .6rem; padding: .8rem 1rem; }
-.card b { display: block; font-size: 1.4rem; font-variant-numeric: tabular-nums; }
+.card b { display: block; font-size: 1.2rem; white-space: nowrap; font-variant-numeric: tabular-nums; }
 section { margin: 1.2rem 0; padding: 1.2rem; }
 .pair { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); }
 .scroll { overflow-x: auto; }
@@ -24,7 +24,7 @@ td.n, th.n { text-align: right; white-space: nowrap; }
 .chip { display: inline-block; border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem;
   margin: 0 .3rem .3rem 0; font-size: .85rem; white-space: nowrap; }
 .good { color: var(--good); } .bad { color: var(--bad); } .wait { color: var(--wait); }
-svg.chart { width: 100%; height: auto; max-width: 36rem; display: block; }
+svg.chart { width: 100%; height: auto; max-width: 27rem; display: block; }
 svg .label { fill: var(--quiet); font: 13px system-ui, sans-serif; } svg .bar { fill: var(--bar); }
 svg .bar.small { fill: var(--small); } svg .line { fill: none; stroke: var(--bar); stroke-width: 2; }
 a { color: inherit; }
