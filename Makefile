@@ -24,6 +24,10 @@ $(SYNCED): pyproject.toml uv.lock
 	@uv=$$(PYTHON=$(PYTHON) CACHE='$(CACHE)' tools/ensure-uv) && "$$uv" sync --locked --all-extras --python $(PYTHON)
 	@touch $@
 
+.PHONY: install
+install: $(SYNCED) ## Install the command line into .venv, with everything that it needs but Java
+	@echo "tablewright is $(CURDIR)/$(BIN)/tablewright"
+
 .PHONY: setup
 setup: $(SYNCED) ## Install the locked dependencies, and build or fetch the servers that tests use
 	@$(BIN)/python -m tests.servers.binaries test

@@ -151,6 +151,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 SUITES: dict[str, list[Callable[[], object]]] = {
     "test": [
         toolchain.java,
+        toolchain.chromium,
         toolchain.openssl,
         versitygw,
         etcd,

@@ -66,6 +66,16 @@ def openssl() -> str:
 
 
 @functools.cache
+def chromium() -> str:
+    """A browser without a window, in which the report is opened."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not found:
+        _apt_install("chromium", "Chromium")
+        found = shutil.which("chromium")
+    return found or "chromium"
+
+
+@functools.cache
 def buildah() -> str:
     if not shutil.which("buildah"):
         _apt_install("buildah", "buildah")

@@ -16,6 +16,7 @@ from tablewright.cli.commands.get import describe, get
 from tablewright.cli.commands.history import diff, history
 from tablewright.cli.commands.inspect import inspect
 from tablewright.cli.commands.plan import plan
+from tablewright.cli.commands.report import report
 from tablewright.cli.commands.validate import validate
 from tablewright.cli.exits import EXIT_CODES_HELP, ExitCode
 
@@ -43,6 +44,7 @@ for _command, _panel in (
     (get, _FOLDERS),
     (describe, _FOLDERS),
     (inspect, _TABLES),
+    (report, _TABLES),
     (history, _TABLES),
     (diff, _TABLES),
     (run.rollback, _TABLES),

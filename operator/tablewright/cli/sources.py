@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tablewright.api.admission.problems import did_you_mean
-from tablewright.api.admission.schemas import known_kinds, names_of
+from tablewright.api.admission.schemas import known_kinds, names_of, plural_of
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject, KubernetesResource
 from tablewright.cli.exits import InputError
 
@@ -63,7 +63,7 @@ class ClusterSource:
         from kubernetes import client, config
         from urllib3.exceptions import HTTPError
 
-        plural = next(name for name in names_of(kind) if name.endswith("s") and name != kind.lower())
+        plural = plural_of(kind)
         file = str(self.kubeconfig) if self.kubeconfig else None
         try:
             api = client.CustomObjectsApi(config.new_client_from_config(file, self.context))

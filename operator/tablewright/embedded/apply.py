@@ -152,7 +152,7 @@ class _FolderWorld:
         self._state.save_run(run, started)
         policy, catalog = self.policy_of(table), self.catalog_of(table)
         job = maintenance_job(run, table, policy, catalog).model_copy(update={"run": None})
-        for event in run_driver(job, inherited=self._state.lock_descriptors):
+        for event in run_driver(job, inherited=self._state.lock_descriptors, within=self._state.folder):
             if isinstance(event, DriverProgress):
                 yield RunProgressed(table, run, event)
             else:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from tableformat.maintenance.job import JobReport, MaintenanceJob
 
+SCRATCH_PREFIX = "tablewright-run-"
 _POLL_SECONDS = 0.2
 _SECONDS_TO_END = 30  # for a driver that was told to stop: it removes what it wrote and nobody refers to
 _LOG_LINES = 15
@@ -46,10 +47,13 @@ class DriverEnded:
             return JobReport(succeeded=False, reason="DriverFailed", message=self.failure)
 
 
-def run_driver(job: MaintenanceJob, *, inherited: Sequence[int] = ()) -> Iterator[DriverProgress | DriverEnded]:
+def run_driver(
+    job: MaintenanceJob, *, inherited: Sequence[int] = (), within: Path | None = None
+) -> Iterator[DriverProgress | DriverEnded]:
     """Progress as it comes, then the end. `inherited` are file descriptors that the driver keeps open, such as a lock:
-    whoever takes over from a caller that was killed then waits for the driver as well."""
-    with tempfile.TemporaryDirectory(prefix="tablewright-run-") as scratch:
+    whoever takes over from a caller that was killed then waits for the driver as well, and finds what it left `within`
+    a folder of their own."""
+    with tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=within) as scratch:
         report, progress, log = (Path(scratch) / name for name in ("report.json", "progress.jsonl", "log"))
         environment = {
             **os.environ,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tableformat.declaration import InvalidDeclarationError
 from tableformat.errors import PermanentError
-from tablewright.api.admission import Problem, admit
+from tablewright.api.admission import Problem, admit, as_stored
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.declaration import declaration_of
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, Resource, parse
@@ -119,7 +119,7 @@ class _Found:
         if problems:
             return
         try:
-            self._take(document, obj)
+            self._take(document, as_stored(obj))
         except InvalidObjectError as error:
             for path, message in error.fields:
                 self._report(document, Problem(path, message), Judge.OPERATOR)

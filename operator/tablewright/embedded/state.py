@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,6 +19,7 @@ from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import StartRun
+from tablewright.embedded.driver import SCRATCH_PREFIX
 
 
 class EmbeddedState:
@@ -36,6 +38,8 @@ class EmbeddedState:
         with (self.folder / "lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             self.lock_descriptors = (handle.fileno(),)
+            for left in self.folder.glob(f"{SCRATCH_PREFIX}*"):  # by a call that was killed, whose driver has ended
+                shutil.rmtree(left, ignore_errors=True)
             self._read()
             yield
 

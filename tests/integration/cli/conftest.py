@@ -4,7 +4,6 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +44,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**plain, "TERM": "xterm", "COLUMNS": "120", "JAVA_HOME": java_home, **more}
 
 
-def run_cli(*arguments: str | Path, cwd: Path | None = None, **more: str) -> Ended:
+def run_cli(*arguments: str | Path, **more: str) -> Ended:
     command = [sys.executable, "-m", "tablewright", *map(str, arguments)]
-    done = subprocess.run(command, env=environment(**more), cwd=cwd, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=240)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -92,14 +91,3 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table.append(rows(first, 10))
     assert run_cli("apply", "-f", path).code == 0
     return path
-
-
-@pytest.fixture
-def fresh_folder(tmp_path: Path) -> Callable[[str], Path]:
-    """A folder with these declarations and nothing else."""
-
-    def make(text: str) -> Path:
-        (tmp_path / "tables.yaml").write_text(text)
-        return tmp_path
-
-    return make

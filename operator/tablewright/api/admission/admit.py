@@ -19,9 +19,21 @@ def admit(obj: KubernetesObject) -> list[Problem]:
     if kind not in known_kinds():
         return [Problem(("kind",), f"is {kind!r}: {did_you_mean(str(kind), known_kinds())}")]
     schema = schema_of(kind)
-    body = with_defaults(schema, {name: value for name, value in obj.items() if name not in _OWN_SHAPE})
+    body = _body(obj)
     problems = [*metadata_problems(obj.get("metadata")), *structure_problems(schema, body)]
     return problems or list(rule_problems(schema, _with_metadata(body, obj)))
+
+
+def as_stored(obj: KubernetesObject) -> KubernetesObject:
+    """The object as the API server would keep it, if it takes it: without idle nulls, with its defaults."""
+    return {**obj, **_body(obj)}
+
+
+def _body(obj: KubernetesObject) -> dict[str, Any]:
+    body: dict[str, Any] = with_defaults(
+        schema_of(obj["kind"]), {name: value for name, value in obj.items() if name not in _OWN_SHAPE}
+    )
+    return body
 
 
 _OWN_SHAPE = frozenset({"apiVersion", "kind", "metadata", "status"})  # the status is another's to write

@@ -1,4 +1,4 @@
-"""An object with its schema's defaults filled in, and with nulls dropped where a default stands in for them."""
+"""An object as the API server takes it in: without the nulls that its schema knows no use for, with its defaults."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def with_defaults(schema: Schema, value: Any) -> Any:
         filled = {
             name: with_defaults(properties.get(name, _others(schema)), inner)
             for name, inner in value.items()
-            if not (inner is None and "default" in properties.get(name, {}))
+            if inner is not None or _may_be_null(properties.get(name) or _others(schema))
         }
         for name, child in properties.items():
             if name not in filled and "default" in child:
@@ -20,6 +20,11 @@ def with_defaults(schema: Schema, value: Any) -> Any:
     if isinstance(value, list):
         return [with_defaults(schema.get("items", {}), item) for item in value]
     return value
+
+
+def _may_be_null(schema: Schema) -> bool:
+    """What the schema does not know stays, to be named as unknown."""
+    return not schema or bool(schema.get("nullable"))
 
 
 def _others(schema: Schema) -> Schema:

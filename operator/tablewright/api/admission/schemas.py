@@ -39,6 +39,11 @@ def printer_columns(kind: str) -> list[Schema]:
     return found
 
 
+def plural_of(kind: str) -> str:
+    """The word in the API server's addresses."""
+    return str(_definitions()[kind]["names"]["plural"])
+
+
 def names_of(kind: str) -> frozenset[str]:
     """By what words people ask for this kind: kind, plural, singular and short names, in lower case."""
     names = _definitions()[kind]["names"]

@@ -77,6 +77,11 @@ def _lines(seen: "Examination") -> list[str]:
             f"{health.equality_delete_files:,} equality, {health.deletion_vectors:,} vectors) "
             f"on {health.files_with_deletes:,} data files",
         ),
+        (
+            "full scan",
+            f"opens {health.read_amplification:.1f} times as many files as it had to; compaction would save it "
+            f"{health.requests_saved:,} requests and {size(health.bytes_saved)}",
+        ),
         ("partitions", f"{health.partitions:,}"),
         ("manifests", f"{health.manifests:,} of {size(health.manifest_bytes)}"),
         ("snapshots", f"{health.snapshots:,}"),

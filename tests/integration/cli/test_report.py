@@ -1,0 +1,91 @@
+"""The report: its figures against the table's own, and in a real browser at desk and phone width."""
+
+import html
+import html.parser
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import run_cli
+from tests.servers import toolchain
+
+
+class Page(html.parser.HTMLParser):
+    """Collects the figures, the bars and whatever would need a network or a script."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.figures: dict[str, int] = {}
+        self.bars: dict[int, int] = {}
+        self.foreign: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if "data-figure" in given:
+            self.figures[given["data-figure"]] = int(given["value"])
+        if "data-below" in given:
+            self.bars[int(given["data-below"])] = int(given["data-files"])
+        if tag in ("script", "link", "img", "iframe") or given.get("src") or given.get("href", "#")[0] != "#":
+            self.foreign.append(tag)
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Path:
+    target = folder / "report.html"
+    written = run_cli("report", "-f", folder, "-o", target)
+    assert (written.code, written.err) == (0, f"wrote {target}: 1 table\n")
+    return target
+
+
+def test_the_figures_are_the_tables_own_and_nothing_is_loaded_from_elsewhere(folder: Path, page: Path) -> None:
+    parsed = Page()
+    parsed.feed(page.read_text())
+    seen = json.loads(run_cli("inspect", "events", "-f", folder, "-o", "json").out)
+    health = seen["health"]
+    told = {key.split(":")[1]: value for key, value in parsed.figures.items() if key.startswith("sales/events:")}
+    assert {key: health[key] for key in told if key in health} == {k: v for k, v in told.items() if k in health}
+    assert {"data_files", "small_files", "records", "data_bytes", "median_file_bytes"} <= told.keys()
+    assert parsed.bars == {bucket["below_bytes"]: bucket["files"] for bucket in health["size_histogram"]}
+    assert parsed.figures["fleet:data_files"] == 3
+    assert parsed.foreign == []
+    assert "prefers-color-scheme: dark" in page.read_text()
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_a_browser_shows_it_without_an_error_and_without_sideways_scrolling(
+    page: Path, tmp_path: Path, width: int
+) -> None:
+    # In a frame of the wanted width, which measures what became of it and says so where the browser's dump shows it.
+    framed = html.escape(page.read_text())
+    measure = "d.documentElement.scrollWidth, f.clientWidth, d.querySelectorAll('svg rect').length"
+    probe = tmp_path / "probe.html"
+    probe.write_text(
+        f'<title>?</title><iframe id="f" style="width:{width}px;height:2000px;border:0" srcdoc="{framed}"></iframe>'
+        f"<script>onload = () => {{ const d = f.contentDocument; document.title = [{measure}].join(' ') }}</script>",
+        encoding="utf-8",
+    )
+    command = [toolchain.chromium(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/p"]
+    dumped = subprocess.run(
+        [*command, "--window-size=1400,2100", "--enable-logging=stderr", "--dump-dom", probe.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    title = re.search(r"<title>(\d+) (\d+) (\d+)</title>", dumped.stdout)
+    assert title is not None, dumped.stderr[-2000:]
+    scroll, inner, bars = map(int, title.groups())
+    assert scroll <= inner
+    assert bars >= 1
+    assert "Uncaught" not in dumped.stderr
+
+
+def test_one_table_of_any_catalog_has_a_page_too(folder: Path, tmp_path: Path) -> None:
+    uri = f"sqlite:///{folder}/.tablewright/catalog.db"
+    done = run_cli("report", "sales.events", "--catalog-uri", uri, "-o", tmp_path / "one.html")
+    assert done.code == 0, done.err
+    assert "<title>sales.events</title>" in (tmp_path / "one.html").read_text()
+    assert "which tables?" in run_cli("report", "-o", tmp_path / "none.html").err
+    assert "is a folder: give a file" in run_cli("report", "-f", folder, "-o", tmp_path).err

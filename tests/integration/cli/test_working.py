@@ -1,0 +1,137 @@
+"""Commands that change a table: run, hold, rollback, apply; interrupted, at once, and without Java."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyiceberg.table import Table
+
+from tests.integration.cli.conftest import TABLES, embedded_catalog, environment, rows, run_cli, run_in_terminal
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+TRIGGERED = TABLES + "  compaction: {triggers: {smallFiles: 10}}\n"
+
+
+def table_of(folder: Path) -> Table:
+    return embedded_catalog(folder).load_table(("sales", "events"))
+
+
+def with_files(folder: Path, text: str, count: int) -> Table:
+    (folder / "events.yaml").write_text(text)
+    assert run_cli("apply", "-f", folder).code == 0
+    table = table_of(folder)
+    for first in range(0, count * 10, 10):
+        table.append(rows(first, 10))
+    return table
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.refresh().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+
+
+def test_one_table_through_its_operations(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TABLES, 6)
+    uri = ("--catalog-uri", f"sqlite:///{tmp_path}/.tablewright/catalog.db")
+    before = table.metadata_location
+
+    planned = run_cli("run", "Compact", "sales.events", "--dry-run", "-o", "json", *uri)
+    assert planned.code == 0, planned.err
+    assert json.loads(planned.out)["plan"]["files"] == 6
+    assert table.refresh().metadata_location == before, "a dry run changes nothing"
+
+    held = run_cli("hold", "place", "sales.events", "audit", "--until", "2099-01-01T00:00:00Z", *uri)
+    assert held.code == 0, held.err
+    done = run_in_terminal("run", "compact", "sales.events", "--verify", *uri)
+    assert done.code == 0, done.out
+    assert "rewrote 6 files into 1" in done.out
+    assert ids(table) == list(range(60))
+    assert len(table.inspect.data_files()) == 1
+
+    small = run_cli("run", "expire-snapshots", "events", "--max-age", "1s", "--min-count", "1", "-f", tmp_path)
+    assert small.code == 0, small.err
+    [kept] = json.loads(run_cli("hold", "list", "sales.events", "-o", "json", *uri).out)
+    assert kept["name"] == "audit"
+    assert table.refresh().scan(snapshot_id=kept["snapshot_id"]).count() == 60, "what is held outlives expiry"
+
+    table.delete("id < 30")
+    refused = run_cli("rollback", "sales.events", "--to-snapshot", str(kept["snapshot_id"]), *uri)
+    assert refused.code == 1
+    assert "RollbackRefused" in refused.err
+    back = run_cli("rollback", "events", "--to-tag", "tablewright-hold-audit", "--allow-losing-commits", "-f", tmp_path)
+    assert back.code == 0, back.err
+    assert ids(table) == list(range(60))
+    assert run_cli("hold", "release", "sales.events", "audit", *uri).code == 0
+    assert "tablewright-hold-audit" not in table.refresh().metadata.refs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run", "compact", "events", "--target-file-size", "64 MB"], "--target-file-size: '64 MB' is not a size"),
+        (["run", "compact", "events", "--strategy", "zorder"], "order must name two to eight columns"),
+        (["run", "expire-snapshots", "events", "--max-age", "7"], "--max-age: '7' is not a duration"),
+        (["run", "delete-expired-rows", "events"], "retention.rows: no level gives both column and maxAge"),
+        (["rollback", "events"], "say where to, once: --to-snapshot, --as-of, --to-tag or --before-run"),
+        (["rollback", "events", "--as-of", "yesterday"], "--as-of: 'yesterday' is not a time"),
+        (["rollback", "events", "--as-of", "2026-01-01T00:00:00"], "has no zone"),
+    ],
+)
+def test_options_that_cannot_be_used_are_named(folder: Path, arguments: list[str], complaint: str) -> None:
+    ended = run_cli(*arguments, "-f", folder)
+    assert (ended.code, ended.out) == (2, "")
+    assert complaint in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_without_java_one_message_says_what_to_install_and_nothing_is_changed(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TABLES, 6)
+    without = {"JAVA_HOME": "", "PATH": str(Path(sys.executable).parent)}
+    ended = run_cli("run", "compact", "events", "-f", tmp_path, **without)
+    assert ended.code == 1
+    assert "Spark needs Java 17 or later, and there is none on the path: install it" in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert len(table.refresh().inspect.data_files()) == 6
+
+
+def start_apply(folder: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tablewright", "apply", "-f", str(folder)]
+    return subprocess.Popen(
+        command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def test_interrupted_at_random_points_it_recovers(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TRIGGERED, 12)
+    source = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID", "0"))
+    for blow in (signal.SIGINT, signal.SIGKILL):
+        process = start_apply(tmp_path)
+        time.sleep(source.uniform(2, 12))
+        if blow is signal.SIGINT:
+            os.killpg(process.pid, blow)  # as a terminal does: everybody in the foreground
+        else:
+            process.kill()
+        process.communicate(timeout=120)
+        assert ids(table) == list(range(120))
+    last = run_cli("apply", "-f", tmp_path)
+    assert last.code == 0, last.err
+    assert ids(table) == list(range(120))
+    assert len(table.inspect.data_files()) < 10
+    replaced = [s for s in table.snapshots() if s.summary and s.summary.operation.value == "replace"]
+    assert len(replaced) == 1, "taken up again, not done again"
+
+
+def test_two_at_once_on_one_folder_do_not_hurt_each_other(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TRIGGERED, 12)
+    both = [start_apply(tmp_path), start_apply(tmp_path)]
+    outcomes = [process.communicate(timeout=200) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outcomes
+    assert ids(table) == list(range(120))
+    assert sum(err.count("Compact started") for _, err in outcomes) == 1
+    assert outcomes[0][0] == outcomes[1][0], "both end with the same status"
