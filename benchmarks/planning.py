@@ -68,10 +68,19 @@ def open_lake(folder: Path) -> Catalog:
 class Generator:
     """Fills a table with entries for files that do not exist; planning reads no data."""
 
-    def __init__(self, folder: Path, files: int, *, deletes: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        files: int,
+        *,
+        deletes: bool,
+        files_per_manifest: int = FILES_PER_MANIFEST,
+        name: str = IDENTIFIER[1],
+    ) -> None:
         self._random = random.Random(7)
+        self._files_per_manifest = files_per_manifest
         self._table = open_lake(folder).create_table(
-            IDENTIFIER, SCHEMA, partition_spec=SPEC, properties={"format-version": "2"}
+            (IDENTIFIER[0], name), SCHEMA, partition_spec=SPEC, properties={"format-version": "2"}
         )
         self._folder = Path(self._table.location().removeprefix("file://")) / "metadata"
         manifests = self._data_manifests(files)
@@ -94,8 +103,8 @@ class Generator:
                 raise ValueError("the head of an entry is not what PyIceberg writes")
             tails.append(record[len(head) :])
         manifests = []
-        for first in range(0, files, FILES_PER_MANIFEST):
-            numbers = range(first, min(first + FILES_PER_MANIFEST, files))
+        for first in range(0, files, self._files_per_manifest):
+            numbers = range(first, min(first + self._files_per_manifest, files))
             path = self._folder / f"{uuid.uuid4()}-m0.avro"
             entries = (_head(snapshot_id, self._data_file(n, statistics=False)) + tails[n % TEMPLATES] for n in numbers)
             path.write_bytes(header + b"".join(block + sync for block in _blocks(entries)))
