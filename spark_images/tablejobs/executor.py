@@ -48,14 +48,14 @@ class SparkExecutor:
     def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
         if not tasks:
             return
-        context = self._context()
+        context = self.context()
         divisions = {task.task_id: division for task in tasks if (division := _division(context, task, len(tasks)))}
         if whole := [task for task in tasks if task.task_id not in divisions]:
             yield from _run_on(context, whole)
         for division in divisions.values():
             yield _run_divided(context, division)
 
-    def _context(self) -> SparkContext:
+    def context(self) -> SparkContext:
         if self._session is None:
             scratch = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-spark-"))
             self._session = start_session(Path(scratch), cores=self._cores)

@@ -1,7 +1,8 @@
 """What a driver does for each operation, and how it sums it up in one line.
 
 A dry run asks the planner that the run itself would ask, and ends there. Spark rewrites data files, for compaction and
-for row retention; the other operations spend their time waiting for storage.
+for row retention, and reads the manifests of large tables in an orphan scan; the other operations spend their time
+waiting for storage.
 """
 
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from tableformat.maintenance.rollback import RollbackOptions, plan_rollback, rol
 from tableformat.maintenance.storage import open_store
 from tableformat.maintenance.summaries import PlanSummary, summarize
 from tablejobs.executor import SparkExecutor
+from tablejobs.live_paths import SparkLivePaths
 from tablejobs.reporting import Reporter
 
 
@@ -124,7 +126,15 @@ class _Run:
         return _completed("nothing to expire" if nothing else done, expiry=result)
 
     def _remove_orphans(self, options: OrphanOptions) -> JobReport:
-        result = remove_orphans(self.catalog, self.job.identifier, options, now=self.now, planned=self._planned)
+        with SparkExecutor(cores=self.cores) as executor:
+            result = remove_orphans(
+                self.catalog,
+                self.job.identifier,
+                options,
+                now=self.now,
+                read=SparkLivePaths(self.catalog.load_table(self.job.identifier), executor),
+                planned=self._planned,
+            )
         done = f"of {result.orphans} orphan files {result.files_deleted} were deleted and {result.files_marked} marked"
         return _completed(done if result.orphans else "no orphan files", orphans=result)
 

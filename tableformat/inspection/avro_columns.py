@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
@@ -70,7 +71,7 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
     try:
         metadata, position = _header(content)
         sync, blocks_at = content[position : position + _SYNC_BYTES], position + _SYNC_BYTES
-        columns, plain_schema = _Flattening(inline).flatten(json.loads(metadata["avro.schema"]))
+        columns, plain_schema = _flattened(metadata["avro.schema"], inline)
         records = sum(number for number, _ in _block_ends(content, blocks_at, sync))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BrokenAvro(f"it is no whole Avro file with Iceberg's field ids: {error!r}") from error
@@ -109,6 +110,12 @@ def _decode(files: Sequence[AvroContent], names: Sequence[str]) -> pa.Table:
         raise BrokenAvro(f"it cannot be decoded: {error}") from error
     finally:
         os.close(descriptor)
+
+
+@lru_cache(maxsize=256)
+def _flattened(schema: bytes, inline: frozenset[int]) -> tuple[tuple[Column, ...], str]:
+    """Remembered, because a table's many small files have few different headers."""
+    return _Flattening(inline).flatten(json.loads(schema))
 
 
 class _Flattening:

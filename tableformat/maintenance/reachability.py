@@ -142,11 +142,13 @@ class Reachability:
                 return location, self._content(location)
 
         batch: list[tuple[str, bytes]] = []
-        for file in _parallel(fetch, locations):
-            batch.append(file)
-            if len(batch) >= _BATCH_FILES or sum(len(content) for _, content in batch) >= _BATCH_BYTES:
+        size = 0
+        for location, content in _parallel(fetch, locations):
+            batch.append((location, content))
+            size += len(content)
+            if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
                 yield from self._decoded(what, fields, batch)
-                batch = []
+                batch, size = [], 0
         yield from self._decoded(what, fields, batch)
 
     def _decoded(self, what: str, fields: AvroFields, batch: Sequence[tuple[str, bytes]]) -> Iterator[_Decoded]:

@@ -27,13 +27,16 @@ from tableformat.maintenance.job import (
     RowRetentionWork,
     Work,
 )
-from tableformat.maintenance.orphans import OrphanAction, OrphanOptions
+from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
 from tableformat.maintenance.storage import Place
+from tablejobs.executor import SparkExecutor
+from tablejobs.live_paths import SparkLivePaths
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
 from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, later, on_disk
+from tests.servers.spark import LocalSpark
 
 DAY_MS = 24 * 3600 * 1000
 SCHEMA = Schema(
@@ -209,3 +212,18 @@ def drive(tmp_path: Path, job: MaintenanceJob) -> tuple[int, JobReport]:
     ended = subprocess.run([sys.executable, "-m", "tablejobs"], env=environment, check=False, capture_output=True)
     assert log.exists(), ended.stderr.decode()
     return ended.returncode, JobReport.model_validate_json(log.read_text())
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_manifests_of_a_large_table_are_read_on_spark(
+    catalog: LocalCatalog, table: Table, spark: LocalSpark
+) -> None:
+    options = OrphanOptions(action=OrphanAction.REPORT, min_age_ms=5 * DAY_MS)
+    here = remove_orphans(catalog, IDENTIFIER, options, now=later(table))
+
+    with SparkExecutor(session=spark.session) as executor:
+        read = SparkLivePaths(table, executor, large_bytes=0)
+        there = remove_orphans(catalog, IDENTIFIER, options, now=later(table), read=read)
+
+    assert there == here
+    assert (here.orphans, here.files_listed > 10) == (1, True)
