@@ -36,6 +36,8 @@ managedtable.spec` has the same words as this page.
   in a condition that names the field and the remedy. An object that cannot be read affects nothing but itself.
 - **The operator never writes `spec`**, and no default is put into a list, so tools that compare what they applied with
   what is there (Argo CD, Flux, `kubectl diff`) see no difference that nobody made.
+- **A run by hand**: create a MaintenanceRun, or `kubectl annotate managedtable payments tablewright.dev/run=Compact`;
+  the operator removes the annotation once it has acted on it. Deleting a run cancels it.
 """
 
 

@@ -24,6 +24,16 @@ def format_size(size: int) -> str:
     return f"{size // _UNITS[unit]}{unit}"
 
 
+def readable_size(count: int) -> str:
+    """For people, who want to see how large and not how large exactly."""
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if abs(value) < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
 def is_size(text: str) -> bool:
     return re.fullmatch(_SIZE, text) is not None
 

@@ -122,6 +122,7 @@ class HealthFigures(ApiModel):
     delete_files: Count
     delete_records: Count = 0
     data_bytes: Count
+    size: str = Field(default="", max_length=16)
     records: Count
     median_file_bytes: Count
     manifests: Count
@@ -193,6 +194,8 @@ class ManagedTableStatus(ApiModel):
     conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
     identity: TableIdentity | None = None
     health: HealthFigures | None = None
+    last_maintenance: datetime | None = None
+    next_maintenance: datetime | None = None
     operations: tuple[OperationStatus, ...] = Field(default=(), max_length=16)
     holds: tuple[HoldStatus, ...] = Field(default=(), max_length=32)
     effective_policy: tuple[EffectiveField, ...] = Field(default=(), max_length=64)

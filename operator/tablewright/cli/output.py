@@ -14,6 +14,8 @@ from typing import IO, Any
 
 import yaml
 
+from tablewright.api.quantities import readable_size
+
 
 class OutputFormat(StrEnum):
     TABLE = "table"
@@ -88,13 +90,7 @@ def table_text(
     return "\n".join(lines)
 
 
-def size(count: int) -> str:
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+size = readable_size  # what every command calls it
 
 
 def signed_size(count: int) -> str:

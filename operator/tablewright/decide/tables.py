@@ -243,12 +243,15 @@ def _status(
 ) -> ManagedTableStatus:
     """What was not looked at stays as it was known."""
     previous, generation = table.status, table.metadata.generation
+    told = previous.operations if operations is None else _worth_telling(operations)
     return ManagedTableStatus(
         observed_generation=generation,
         conditions=merged(conditions, previous.conditions, generation=generation, now=now),
         identity=_identity(observed) if observed else previous.identity,
         health=observed.health if observed else previous.health,
-        operations=previous.operations if operations is None else _worth_telling(operations),
+        last_maintenance=max((each.last_success for each in told if each.last_success), default=None),
+        next_maintenance=min((each.next_run for each in told if each.next_run), default=None),
+        operations=told,
         holds=previous.holds if holds is None else holds,
         effective_policy=policy.fields,
         declared_properties=previous.declared_properties,

@@ -17,6 +17,7 @@ from tableformat.errors import PermanentError, TransientError
 from tableformat.inspection import TableHealth, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
+from tablewright.api.quantities import readable_size
 from tablewright.api.table import HealthFigures, ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
@@ -119,6 +120,7 @@ def _figures(health: TableHealth, target_bytes: int) -> HealthFigures:
         delete_files=health.delete_files,
         delete_records=health.delete_records,
         data_bytes=health.data_bytes,
+        size=readable_size(health.data_bytes),
         records=health.records,
         median_file_bytes=health.median_file_bytes,
         manifests=health.manifests,

@@ -1,6 +1,6 @@
 """What is decided about a table."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -204,3 +204,18 @@ def test_a_property_that_is_no_longer_declared_is_unset_and_others_are_left_alon
     assert decision.apply is not None
     assert conditions(decision)["InSync"] == "False/Evolving"
     assert decide(table, observed, [], NOW).apply is None
+
+
+def test_the_status_says_in_two_fields_when_maintenance_was_and_when_it_is_next() -> None:
+    """What `kubectl get` shows of all operations together."""
+    operations = [
+        {"operation": "Compact", "lastSuccess": "2026-02-01T00:00:00Z", "nextRun": "2026-03-02T00:00:00Z"},
+        {"operation": "ExpireSnapshots", "lastSuccess": "2026-02-02T00:00:00Z"},
+        {"operation": "Inspect", "nextRun": "2026-03-01T13:00:00Z"},
+    ]
+    table = managed_table(status={"operations": operations})
+    status = decide(table, CatalogUnusable("CatalogUnreachable", "no answer"), [], NOW).status
+    assert status.last_maintenance == datetime(2026, 2, 2, tzinfo=UTC)
+    assert status.next_maintenance == NOW + timedelta(hours=1)
+    nothing = decide(managed_table(), present(), [], NOW).status
+    assert (nothing.last_maintenance, nothing.next_maintenance) == (None, None)
