@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6_000_000)
     parser.add_argument("--files", type=int, default=300)
     parser.add_argument("--repeat", type=int, default=3, help="runs of each; the first of Java's is its cold one")
+    parser.add_argument("--only", nargs="*", metavar="WORK", help="these lines only, such as 'sort by a string'")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="compaction-"))
     spark = LocalSpark(folder / "spark")
@@ -148,18 +150,19 @@ def main() -> None:
             return found
 
         print(f"{arguments.rows} rows in {arguments.files} files; warm: the median of {arguments.repeat - 1} runs")
-        for work in OURS:
-            for deletes in (False, True):
-                runs = [(java(work, deletes), *ours(work, deletes)) for _ in range(arguments.repeat)]
-                (java_cold, ours_cold, _), warm = runs[0], runs[1:]
-                java_warm, ours_warm = (statistics.median(run[side] for run in warm) for side in (0, 1))
-                print(
-                    f"{work + (' with deletes' if deletes else ''):30} "
-                    f"first {java_cold:6.2f} s and {ours_cold:6.2f} s ({java_cold / ours_cold:.1f}x)   "
-                    f"warm {java_warm:6.2f} s and {ours_warm:6.2f} s ({java_warm / ours_warm:.1f}x)   "
-                    f"peak {peak_mib(jvm_pid(spark))} MiB and {runs[-1][2]} MiB",
-                    flush=True,
-                )
+        for work, deletes in product(OURS, (False, True)):
+            line = work + " with deletes" if deletes else work
+            if arguments.only and line not in arguments.only:
+                continue
+            runs = [(java(work, deletes), *ours(work, deletes)) for _ in range(arguments.repeat)]
+            (java_cold, ours_cold, _), warm = runs[0], runs[1:]
+            java_warm, ours_warm = (statistics.median(run[side] for run in warm) for side in (0, 1))
+            print(
+                f"{line:30} first {java_cold:6.2f} s and {ours_cold:6.2f} s ({java_cold / ours_cold:.1f}x)   "
+                f"warm {java_warm:6.2f} s and {ours_warm:6.2f} s ({java_warm / ours_warm:.1f}x)   "
+                f"peak {peak_mib(jvm_pid(spark))} MiB and {runs[-1][2]} MiB",
+                flush=True,
+            )
     finally:
         our_side.shutdown()
         spark.stop()

@@ -16,6 +16,8 @@ class AddedFile:
     spec_id: int
     partition: Record
     file: WrittenFile
+    moved: bool = False
+    """Whether its rows were filed elsewhere before, under another spec."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Replacement:
     added: tuple[AddedFile, ...]
     rows_deleted: int
     run_id: str
+    moved: frozenset[str] = frozenset()
+    """Those of the files that go whose rows are filed under another spec now."""
 
     @property
     def rows_removed(self) -> int:

@@ -3,7 +3,8 @@
 The head must descend from the snapshot that was planned on; every replaced file must still be live; and no position
 delete or deletion vector for a replaced file may have come since, because it names a row of a file that goes. Equality
 deletes that came since are no conflict: new files keep the starting snapshot's sequence number, so those deletes apply
-to them as well. Delete files that have nothing left to apply to go in the same commit.
+to them as well; but for rows that move to another spec they are one, both where the rows were and where they arrive,
+because such deletes hold for one partition. Delete files that have nothing left to apply to go in the same commit.
 """
 
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ def validate_replacement(table: Table, replacement: Replacement, memory: CommitM
     if missing := replacement.removed.keys() - {file.path for file in replaced}:
         raise CommitConflict(f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}")
     _no_new_position_deletes(name, deletes, sequence_number, replaced)
+    if replacement.moved:
+        _no_new_equality_deletes(name, metadata, deletes, sequence_number, replacement, replaced)
 
     goes = [[entry.data_file.file_path in replacement.removed for entry in entries] for _, entries in data]
     if deletes:
@@ -125,6 +128,30 @@ def _no_new_position_deletes(name: str, deletes: list[_Entries], since: int, rep
     for file in replaced:
         if found := index.of(file):
             raise CommitConflict(f"table {name}: rows of {file.path} were deleted meanwhile by {found[0].path}")
+
+
+def _no_new_equality_deletes(
+    name: str,
+    metadata: TableMetadata,
+    deletes: list[_Entries],
+    since: int,
+    replacement: Replacement,
+    replaced: list[LiveFile],
+) -> None:
+    """One that came since is for the rows of a partition: of one that rows leave, or of one that they enter."""
+    everywhere = global_specs(metadata)
+    touched = {file.partition_key for file in replaced if file.path in replacement.moved}
+    touched |= {partition_key(added.spec_id, added.partition) for added in replacement.added if added.moved}
+    for manifest, entries in deletes:
+        if manifest.sequence_number <= since or manifest.partition_spec_id in everywhere:
+            continue
+        for entry in entries:
+            is_equality = entry.data_file.content == DataFileContent.EQUALITY_DELETES
+            if is_equality and (entry.sequence_number or 0) > since and live_file(entry).partition_key in touched:
+                raise CommitConflict(
+                    f"table {name}: rows of a partition that files move from or to were deleted meanwhile by "
+                    f"{entry.data_file.file_path}"
+                )
 
 
 def _remaining_data(

@@ -88,7 +88,7 @@ class WrittenRange:
 def divide(task: RewriteTask, *, cores: int) -> Division | None:
     """The division of a sort that gives several files, or none where one task does as well."""
     ranges = min(files_for(task.source_bytes, task.target_file_bytes), _MOST_RANGES)
-    if task.order is None or ranges < 2 or len(task.sources) < 2:
+    if task.order is None or task.output_spec is not None or ranges < 2 or len(task.sources) < 2:
         return None
     parts = min(len(task.sources), max(ranges, 2 * cores))
     share = task.source_bytes / parts

@@ -12,12 +12,13 @@ from pyiceberg.io import FileIO, load_file_io
 from tableformat.engine.checksum import Checksum
 from tableformat.engine.ordering import in_order
 from tableformat.engine.parallel import Readers, Workers, available_cores
+from tableformat.engine.partitions import Partitioning
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
 from tableformat.engine.rows import TaskRows
 from tableformat.engine.sort_keys import sort_keys
 from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile, WrittenFile
-from tableformat.engine.writing import RollingWriter, remove_files
+from tableformat.engine.writing import RollingWriter, remove_files, write_partitions
 from tableformat.errors import PermanentError
 
 
@@ -35,10 +36,17 @@ def rewrite(task: RewriteTask, *, threads: int | None = None) -> RewriteResult:
     with Readers(cores) as readers, Workers(cores) as workers:
         rows = TaskRows(io, task, readers)
         batches = rows.batches()
-        if task.order is not None:
-            keys = sort_keys(task.order, task.schema)
-            batches = in_order(batches, keys, memory_bytes=task.memory_bytes, workers=workers)
-        files = RollingWriter(io, task, workers).write_all(batches)
+        if task.output_spec is not None:
+            partitioning = Partitioning(task.output_spec, task.schema)
+            keys = sort_keys(task.order, task.schema, partitions=partitioning.columns)
+            counted = partitioning.counted(batches)
+            ordered = in_order(counted, keys, memory_bytes=task.memory_bytes, workers=workers)
+            files = write_partitions(io, task, workers, partitioning, ordered)
+        else:
+            if task.order is not None:
+                keys = sort_keys(task.order, task.schema)
+                batches = in_order(batches, keys, memory_bytes=task.memory_bytes, workers=workers)
+            files = RollingWriter(io, task, workers).write_all(batches)
     result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=rows.deleted)
     with discarded_on_error(task, result):
         require_same_rows(task, result)

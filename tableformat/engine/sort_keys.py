@@ -47,6 +47,8 @@ class SortKeys:
 
     def order(self, rows: pa.Table, workers: Workers) -> Numbers:
         """The places of the rows in order."""
+        if not self._parts:
+            return np.arange(rows.num_rows)
         self.fit(rows)
         values = [part.values(rows, workers) for part in self._parts]
         codes = packed([part.codes(array) for part, array in zip(self._parts, values, strict=True)])

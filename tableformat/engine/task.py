@@ -63,7 +63,7 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Rewrite these files of one partition into files near the target size."""
+    """Rewrite these files of one partition into files near the target size, there or in partitions of a new spec."""
 
     task_id: str
     table: str
@@ -89,6 +89,8 @@ class RewriteTask:
     verify_contents: bool
     """Read the new files back and compare a checksum of their rows with that of the rows that were read."""
     io_properties: Mapping[str, str] = field(repr=False)
+    output_spec: PartitionSpec | None = None
+    """The spec whose partitions the rows move to; none if they stay in the partition where they are."""
 
     @property
     def source_bytes(self) -> int:
@@ -104,6 +106,8 @@ class WrittenFile:
     """A new Parquet file with the statistics that its manifest entry needs, keyed by field id."""
 
     path: str
+    spec_id: int
+    partition: Record
     size_bytes: int
     records: int
     column_sizes: Mapping[int, int]

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -21,6 +22,7 @@ from pyiceberg.table.locations import load_location_provider
 
 from tableformat.engine.bloom import bloom_filters
 from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
+from tableformat.engine.partitions import Partitioning, Place
 from tableformat.engine.projection import arrow_schema
 from tableformat.engine.sizing import files_for
 from tableformat.engine.statistics import file_statistics, leaf_columns, nan_counts
@@ -46,10 +48,19 @@ class _PlannedPartition(PartitionKey):
 class RollingWriter:
     """The output of one attempt at a task or a part of it; the pool encodes."""
 
-    def __init__(self, io: FileIO, task: RewriteTask, pool: Executor, *, rows_expected: int | None = None) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        task: RewriteTask,
+        pool: Executor,
+        *,
+        rows_expected: int | None = None,
+        place: Place | None = None,
+    ) -> None:
         self._io = io
         self._task = task
         self._pool = pool
+        self._place = place or Place(task.spec, task.partition, task.partition_path)
         self._form = FileForm(
             arrow_schema(task.schema),
             parquet_options(task.table_properties),
@@ -132,8 +143,8 @@ class RollingWriter:
     def _new_file(self) -> ParquetFileWriter:
         name = f"{self._attempt}-{self._task.task_id}-{len(self._paths):05d}.parquet"
         partition = None
-        if self._task.partition_path:
-            partition = _PlannedPartition([], self._task.spec, self._task.schema, self._task.partition_path)
+        if self._place.path:
+            partition = _PlannedPartition([], self._place.spec, self._task.schema, self._place.path)
         output = self._io.new_output(self._locations.new_data_location(name, partition))
         self._paths.append(output.location)
         return ParquetFileWriter(output, self._form, self._pool)
@@ -147,6 +158,8 @@ class RollingWriter:
         self._files.append(
             WrittenFile(
                 path=done.output.location,
+                spec_id=self._place.spec.spec_id,
+                partition=self._place.partition,
                 size_bytes=done.bytes_written,
                 records=done.records,
                 column_sizes=statistics.column_sizes,
@@ -167,6 +180,24 @@ class RollingWriter:
             except Exception:
                 logger.info("could not close a half-written file", extra={"path": self._open.output.location})
         remove_files(self._io, self._paths)
+
+
+def write_partitions(
+    io: FileIO, task: RewriteTask, pool: Executor, partitioning: Partitioning, batches: Iterable[pa.RecordBatch]
+) -> tuple[WrittenFile, ...]:
+    """Write rows that are sorted by partition, each into its own one; on any error, nothing stays behind."""
+    files: list[WrittenFile] = []
+    runs = (run for batch in batches for run in partitioning.runs(batch))
+    try:
+        for key, group in groupby(runs, key=lambda run: run[0]):
+            writer = RollingWriter(
+                io, task, pool, rows_expected=partitioning.rows_of(key), place=partitioning.place(key)
+            )
+            files += writer.write_all(rows for _, rows in group)
+    except BaseException:
+        remove_files(io, [file.path for file in files])
+        raise
+    return tuple(files)
 
 
 def parquet_options(properties: Mapping[str, str]) -> dict[str, object]:

@@ -50,7 +50,7 @@ class Candidates:
     live_bytes: Floats
     """Without the share of the rows that is likely to be deleted."""
     must: Booleans
-    """Whether a file should be rewritten whatever its size: for its deletes or its order."""
+    """Whether a file should be rewritten whatever its size: for its deletes, its order or its spec."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -71,8 +71,10 @@ def find_candidates(
     must = deleted * 100 >= options.delete_ratio_percent * (1 - _ROUNDING)
     if order is not None and order.sort_order_id is not None:
         must |= files.data["sort_order_id"].fill_null(-1).to_numpy() != order.sort_order_id
-    wanted = must | (sizes < options.small_below) | (sizes > options.large_above)
     partitions = integers(files.data, "partition")
+    if options.use_current_spec:
+        must |= np.asarray(files.partitions.spec_ids)[partitions] != table.metadata.default_spec_id
+    wanted = must | (sizes < options.small_below) | (sizes > options.large_above)
     if options.cool_down_seconds:
         wanted &= ~_busy_partitions(table, files, options, now)[partitions]
     chosen = _Filter(table, options.filter).may_match(files.partitions, np.unique(partitions[wanted]))

@@ -42,6 +42,8 @@ class CompactionOptions(BaseModel):
     delete_ratio_percent: int = Field(default=30, ge=1, le=100)
     """A file is a candidate, alone as well, if about this share of its rows is deleted."""
     max_bytes_per_run: int | None = Field(default=None, ge=1)
+    use_current_spec: bool = False
+    """Rewrite files of older partition specs, whatever their size, into the partitions of the table's current one."""
     strategy: Strategy = Strategy.BIN_PACK
     order: tuple[OrderColumn, ...] = ()
     cool_down_seconds: int = Field(default=0, ge=0)

@@ -161,12 +161,13 @@ class _Run:
             starting_snapshot_id=self._plan.starting_snapshot_id,
             removed={source.path: source.records for task in tasks for source in task.sources},
             added=tuple(
-                AddedFile(task.spec.spec_id, task.partition, file)
+                AddedFile(file.spec_id, file.partition, file, moved=task.output_spec is not None)
                 for task in tasks
                 for file in self._pending[task.task_id].files
             ),
             rows_deleted=sum(result.rows_deleted for result in self._pending.values()),
             run_id=self._run_id,
+            moved=frozenset(source.path for task in tasks if task.output_spec is not None for source in task.sources),
         )
         try:
             self.snapshots.append(commit_replacement(self._catalog, self._identifier, replacement))

@@ -9,14 +9,17 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
 
 from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
+from tableformat.engine.deletes import column_path
 from tableformat.engine.lineage import with_lineage
+from tableformat.engine.transforms import is_known
 from tableformat.inspection import LiveFile, names_one_file, schema_of_spec
 from tableformat.maintenance.compaction.eligibility import schema_with_keys
 from tableformat.maintenance.compaction.options import CompactionOptions
+from tableformat.maintenance.errors import UnsupportedTable
 
 
 def rewrite_task(
@@ -93,7 +96,26 @@ class TaskMaking:
             memory_bytes=options.task_memory_bytes,
             verify_contents=options.verify_contents,
             io_properties=self._io_properties,
+            output_spec=self._output_spec(spec),
         )
+
+    def _output_spec(self, spec: PartitionSpec) -> PartitionSpec | None:
+        current = self._table.spec()
+        if not self._options.use_current_spec or spec.spec_id == current.spec_id:
+            return None
+        for field in current.fields:
+            try:
+                column_path(self._schema, field.source_id)
+                known = is_known(field.transform, self._schema.find_type(field.source_id))
+            except ValueError:
+                known = isinstance(field.transform, VoidTransform)  # its column may be gone
+            if not known:
+                raise UnsupportedTable(
+                    ".".join(self._table.name()),
+                    f"the kernel does not know the transform {field.transform} of its partition field {field.name!r}",
+                    "Leave files of older specs where they are, without use_current_spec",
+                )
+        return current
 
     def _partition_path(self, spec: PartitionSpec, partition: Record) -> str:
         if spec.spec_id not in self._partition_schemas:

@@ -18,7 +18,7 @@ from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, Nested
 
 from tableformat.maintenance.compaction import CompactionOptions, plan_compaction
 from tests.integration.compaction.deletes import delete_equal, delete_positions
-from tests.integration.compaction.naive import Row, as_read, live_rows
+from tests.integration.compaction.naive import Row, as_read, entries, live_rows
 from tests.integration.compaction.tables import NOW, compacted, create, put_file, sql_catalog
 
 SCHEMA = Schema(
@@ -113,6 +113,14 @@ class History:
     def compact(self, options: CompactionOptions) -> None:
         compacted(self.catalog, options)
         self.table.refresh()
+        if options.use_current_spec:
+            # Rows of several old partitions can meet in a new one, in files that the next run packs.
+            compacted(self.catalog, options)
+            self.table.refresh()
+            spec = self.table.spec()
+            self.rows = [(spec.spec_id, Record(row[2]) if spec.fields else Record(), row) for _, _, row in self.rows]
+            filed = {entry.data_file.spec_id for entry in entries(self.table) if not entry.data_file.content}
+            assert filed <= {spec.spec_id}
         assert plan_compaction(self.table, options, now=NOW).is_empty, "a second plan must be empty"
 
     def check(self) -> None:
@@ -144,13 +152,14 @@ steps = st.one_of(
     st.tuples(
         st.just("compact"),
         st.builds(
-            lambda order, inputs, ratio, step: CompactionOptions.model_validate(
+            lambda order, inputs, ratio, step, move: CompactionOptions.model_validate(
                 {
                     "target_file_bytes": 10**6,
                     "min_input_files": inputs,
                     "delete_ratio_percent": ratio,
                     "commit_every_tasks": step,
                     "verify_contents": True,
+                    "use_current_spec": move,
                     **order,
                 }
             ),
@@ -158,6 +167,7 @@ steps = st.one_of(
             st.integers(1, 4),
             st.sampled_from([1, 30]),
             st.sampled_from([None, 1]),
+            st.booleans(),
         ),
     ),
 )

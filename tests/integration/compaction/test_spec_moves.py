@@ -1,0 +1,171 @@
+"""Files of older partition specs move to the current one: each row to its own partition, and none lost on the way."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
+from pyiceberg.typedef import Record
+
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
+from tests.integration.compaction.deletes import delete_equal, delete_positions
+from tests.integration.compaction.faults import Meanwhile
+from tests.integration.compaction.naive import entries, live_rows
+from tests.integration.compaction.tables import (
+    IDENTIFIER,
+    NOW,
+    append_many,
+    compacted,
+    create,
+    data_files,
+    plain_rows,
+    put_file,
+    scanned_rows,
+)
+
+
+def moving(**changes: Any) -> CompactionOptions:
+    known = {"target_file_bytes": 10**6, "use_current_spec": True, "verify_contents": True}
+    return CompactionOptions.model_validate(known | changes)
+
+
+def partition_by_city(table: Table) -> None:
+    with table.update_spec() as update:
+        update.add_field("city", IdentityTransform(), "city")
+
+
+def stored(table: Table) -> list[tuple[int, Record, list[dict[str, Any]]]]:
+    return [
+        (file.spec_id, file.partition, pq.read_table(file.file_path.removeprefix("file://")).to_pylist())
+        for file in data_files(table)
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"strategy": "sort", "order": [{"name": "id", "descending": True}]},
+        {"strategy": "zorder", "order": [{"name": "id"}, {"name": "quantity"}]},
+        {"strategy": "sort", "order": [{"name": "quantity"}], "task_memory_bytes": 1 << 20},
+    ],
+    ids=["bin-pack", "sort", "z-order", "sort in little memory"],
+)
+def test_every_row_goes_to_its_partition_by_all_transforms_of_the_spec(
+    catalog: SqlCatalog, changes: dict[str, Any]
+) -> None:
+    table = create(catalog)
+    append_many(table, 3, rows=2000 if "task_memory_bytes" in changes else 50)
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(3), "id_bucket")
+        update.add_field("quantity", TruncateTransform(50), "quantity_50")
+        update.add_field("city", IdentityTransform(), "city")
+    before = scanned_rows(table)
+    bucket = BucketTransform(3).transform(table.schema().find_type("id"))
+
+    result = compacted(catalog, moving(**changes))
+
+    assert result.files_rewritten == 3
+    assert scanned_rows(table.refresh()) == before
+    for spec_id, partition, rows in stored(table):
+        assert spec_id == table.spec().spec_id
+        places = {(bucket(row["id"]), row["quantity"] - row["quantity"] % 50, row["city"]) for row in rows}
+        assert places == {tuple(partition)}
+        if changes.get("strategy") == "sort" and changes["order"][0]["name"] == "id":
+            assert [row["id"] for row in rows] == sorted((row["id"] for row in rows), reverse=True)
+    assert plan_compaction(table, moving(**changes), now=NOW).is_empty
+
+
+def test_files_stay_where_they_are_unless_asked(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 6)
+    partition_by_city(table)
+
+    compacted(catalog, moving(use_current_spec=False))
+
+    assert {spec_id for spec_id, _, _ in stored(table.refresh())} == {0}
+
+
+def test_files_move_to_a_spec_without_partitions_and_are_packed_by_the_next_run(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    partition_by_city(table)
+    for _ in range(3):
+        table.append(plain_rows(0, 10))
+    with table.update_spec() as update:
+        update.remove_field("city")
+    before = scanned_rows(table)
+
+    compacted(catalog, moving(min_input_files=2))
+    compacted(catalog, moving(min_input_files=2))
+
+    [(spec_id, _, rows)] = stored(table.refresh())
+    assert (spec_id, len(rows)) == (table.spec().spec_id, 30)
+    assert scanned_rows(table) == before
+
+
+def test_deletes_of_the_old_partition_are_applied_and_go(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    paths = [put_file(table, plain_rows(start, 10)) for start in (0, 10)]
+    delete_positions(table, {paths[0]: [1]})
+    delete_equal(table, ["id"], [{"id": 12}], spec_id=0)
+    partition_by_city(table)
+
+    result = compacted(catalog, moving())
+
+    assert result.rows_deleted == 2
+    assert {entry.data_file.content.value for entry in entries(table.refresh())} == {0}
+    assert sorted(row[1] for _, _, row in live_rows(table)) == [i for i in range(20) if i not in (1, 12)]
+
+
+def run_meanwhile(catalog: SqlCatalog, happening: Callable[[], object]) -> CompactionResult:
+    return compact(catalog, IDENTIFIER, moving(), executor=Meanwhile(happening), run_id=uuid.uuid4().hex, now=NOW)
+
+
+def test_an_equality_delete_in_the_partition_that_rows_leave_is_not_lost(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    partition_by_city(table)
+    old = table.spec().spec_id
+    table.append(plain_rows(0, 10))
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(2), "id_bucket")
+
+    def delete() -> None:
+        other = catalog.load_table(IDENTIFIER)
+        delete_equal(other, ["id"], [{"id": 1}], partition=Record("city 1"), spec_id=old)
+
+    result = run_meanwhile(catalog, delete)
+
+    assert result.replans == 1
+    assert sorted(row[1] for _, _, row in live_rows(table.refresh())) == [0, *range(2, 10)]
+
+
+def test_an_equality_delete_in_the_partition_that_rows_enter_does_not_take_them(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    table.append(plain_rows(0, 10))
+    partition_by_city(table)
+
+    def delete() -> None:
+        other = catalog.load_table(IDENTIFIER)
+        delete_equal(other, ["id"], [{"id": 1}], partition=Record("city 1"), spec_id=other.spec().spec_id)
+
+    result = run_meanwhile(catalog, delete)
+
+    assert result.replans == 1
+    assert sorted(row[1] for _, _, row in live_rows(table.refresh())) == list(range(10))
+
+
+def test_an_equality_delete_of_the_whole_table_is_no_conflict(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    table.append(plain_rows(0, 10))
+    partition_by_city(table)
+
+    result = run_meanwhile(
+        catalog, lambda: delete_equal(catalog.load_table(IDENTIFIER), ["id"], [{"id": 1}], spec_id=0)
+    )
+
+    assert result.replans == 0
+    assert sorted(row[1] for _, _, row in live_rows(table.refresh())) == [0, *range(2, 10)]
