@@ -74,7 +74,7 @@ def test_every_row_goes_to_its_partition_by_all_transforms_of_the_spec(
     for spec_id, partition, rows in stored(table):
         assert spec_id == table.spec().spec_id
         places = {(bucket(row["id"]), row["quantity"] - row["quantity"] % 50, row["city"]) for row in rows}
-        assert places == {tuple(partition)}
+        assert places == {tuple(partition[position] for position in range(3))}
         if changes.get("strategy") == "sort" and changes["order"][0]["name"] == "id":
             assert [row["id"] for row in rows] == sorted((row["id"] for row in rows), reverse=True)
     assert plan_compaction(table, moving(**changes), now=NOW).is_empty
