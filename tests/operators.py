@@ -54,7 +54,7 @@ class OperatorProcesses:
         for process in self._started:
             process.send_signal(signal.SIGTERM)
         for process in self._started:
-            assert process.wait(60) in (0, -signal.SIGKILL), self.log.read_text()[-3000:]
+            assert process.wait(60) in (0, -signal.SIGKILL), (process.returncode, process.log.read_text()[-3000:])
 
 
 class Replica:

@@ -22,8 +22,8 @@ from tests.servers.process import die_with_parent
 class ForkedProcess:
     """As much of `subprocess.Popen` as tests of operators use."""
 
-    def __init__(self, zygote: "Zygote", pid: int) -> None:
-        self._zygote, self.pid = zygote, pid
+    def __init__(self, zygote: "Zygote", pid: int, log: Path) -> None:
+        self._zygote, self.pid, self.log = zygote, pid, log
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -58,7 +58,7 @@ class Zygote:
     def start(self, arguments: Sequence[str], log: Path) -> ForkedProcess:
         pid = self.ask({"start": list(arguments), "log": str(log)})
         assert pid is not None
-        return ForkedProcess(self, pid)
+        return ForkedProcess(self, pid, log)
 
     def ask(self, request: dict[str, object]) -> int | None:
         assert self._process.stdin is not None
