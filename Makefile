@@ -47,7 +47,7 @@ interop: $(SYNCED) ## Share tables with Spark and Iceberg's Java catalog, on rea
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/interop
 
 .PHONY: chaos
-chaos: setup ## Crowds of writers, with sound and with breaking connections (long)
+chaos: setup ## Crowds of writers, breaking connections, and an operator killed after each of its writes (long)
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/chaos
 
 .PHONY: images

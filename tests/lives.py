@@ -17,7 +17,7 @@ import pyarrow as pa
 from kubernetes import client
 from pyiceberg.catalog import Catalog
 
-from tests.operators import Namespace, OperatorProcesses
+from tests.operators import Namespace, OperatorProcesses, Replica
 from tests.servers.kubelet import Ending, Kubelet
 from tests.servers.proxy import FaultProxy, Request
 from tests.waiting import eventually
@@ -105,7 +105,7 @@ class Undertaker:
         proxy.applied = self._applied
         self._replica = self._start()
 
-    def _start(self) -> Any:
+    def _start(self) -> Replica:
         return self._processes.start_replica("mortal", "--lease-seconds", "4", kubeconfig=self._kubeconfig)
 
     def _applied(self, request: Request) -> None:
@@ -137,6 +137,8 @@ class Undertaker:
         self._done.set()
         self._next.set()
         self._thread.join()
+        if self._replica.process.poll() is None:  # one that has just begun does not hear yet that it is to stop
+            eventually(lambda: self._replica.get("/healthz")[0], lambda status: status == 200)
 
 
 @contextlib.contextmanager

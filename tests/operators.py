@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import yaml
 from kubernetes import client
 
 from tests.servers.kubernetes import KubernetesAccess, kubectl
-from tests.servers.process import die_with_parent
+from tests.zygote import ForkedProcess, shared_zygote
 
 API_VERSION = "tablewright.dev/v1alpha1"
 INSTALL = Path(__file__).parents[1] / "examples" / "install"
@@ -31,23 +30,23 @@ class OperatorProcesses:
 
     def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
         self._kubeconfig, self._namespace, self.log = kubeconfig, namespace, log
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[ForkedProcess] = []
 
     def start_replica(self, name: str, *options: str, kubeconfig: Path | None = None) -> "Replica":
         """One of several, with a log of its own."""
         log = self.log.with_name(f"{name}.log")
         return Replica(self._start(log, "--identity", name, *options, kubeconfig=kubeconfig), log)
 
-    def start(self, *options: str) -> "subprocess.Popen[bytes]":
+    def start(self, *options: str) -> ForkedProcess:
         """One that another can follow at once, since both are one replica; `options` may say otherwise."""
         return self._start(self.log, "--identity", "the-replica", *options)
 
-    def _start(self, log: Path, *options: str, kubeconfig: Path | None = None) -> "subprocess.Popen[bytes]":
+    def _start(self, log: Path, *options: str, kubeconfig: Path | None = None) -> ForkedProcess:
         access = str(kubeconfig or self._kubeconfig)
-        command = [sys.executable, "-m", "tablewright", "operator", "--job-image", "none", "--host", "127.0.0.1"]
-        command += ["--port", "0", "--namespace", self._namespace, "--kubeconfig", access, *options]
-        with log.open("ab") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+        arguments = ["operator", "--job-image", "none", "--host", "127.0.0.1", "--port", "0"]
+        arguments += ["--namespace", self._namespace, "--kubeconfig", access, *options]
+        log.touch()
+        process = shared_zygote().start(arguments, log)
         self._started.append(process)
         return process
 
@@ -55,13 +54,13 @@ class OperatorProcesses:
         for process in self._started:
             process.send_signal(signal.SIGTERM)
         for process in self._started:
-            assert process.wait(60) in (0, -signal.SIGKILL), self.log.read_text()[-3000:]
+            assert process.wait(60) in (0, -signal.SIGKILL), (process.returncode, process.log.read_text()[-3000:])
 
 
 class Replica:
     """An operator that runs beside others, and what it answers on its own port."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, process: ForkedProcess, log: Path) -> None:
         self.process, self.log = process, log
 
     def get(self, path: str) -> tuple[int, str]:

@@ -74,6 +74,7 @@ class FaultProxy:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.streams: set[socket.socket] = set()
+        self.closing = False
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
@@ -95,6 +96,7 @@ class FaultProxy:
         return len(streams)
 
     def __exit__(self, *_: object) -> None:
+        self.closing = True
         self._server.shutdown()
         self.cut_watches()
         self._server.hang_up_idle_clients()
@@ -202,6 +204,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.proxy.streams.add(upstream)
         self.close_connection = True
         try:
+            if self.server.proxy.closing:
+                return
             connection.request(request.method, request.path, request.body, _forwarded(request))
             answer = connection.getresponse()
             self.send_response_only(answer.status)

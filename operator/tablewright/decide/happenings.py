@@ -76,7 +76,7 @@ def deletion_happenings(table: ManagedTable, decision: DeletionDecision) -> tupl
         dropped = Happening("Dropped", f"dropped the table; its files stay at {place}", "dropped")
         found.append(purged if decision.drop.purge else dropped)
     elif decision.note:
-        reason = "Retained" if decision.release else "DeletionWaits"
+        reason = "Released" if decision.release else "DeletionWaits"
         found.append(Happening(reason, decision.note, decision.note, warning=not decision.release))
     if decision.stop_runs:
         names = ", ".join(decision.stop_runs)

@@ -30,6 +30,7 @@ from tablewright.runtime.lease import (
     may_act,
     released,
 )
+from tablewright.runtime.logs import brief
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -105,14 +106,14 @@ class LeaseHolder:
             self._leases.write(released(record, datetime.now(UTC)))
             logger.info("released the lease")
         except Exception as error:  # it runs out by itself
-            logger.warning("could not release the lease: %s", error)
+            logger.warning("could not release the lease: %s", brief(error))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._turn()
             except Exception as error:  # whatever it is, there is nothing to do but to try again in time
-                logger.warning("could not %s the lease: %s", "renew" if self.leads else "look at", error)
+                logger.warning("could not %s the lease: %s", "renew" if self.leads else "look at", brief(error))
             self._tell()
             self._stopping.wait(self._settings.retry)
 

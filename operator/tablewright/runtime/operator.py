@@ -29,6 +29,7 @@ from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.leadership import Election, LeaseHolder, Leases, SoleLeader
 from tablewright.runtime.line import RunLine
+from tablewright.runtime.logs import brief
 from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import Key, Reconciler
@@ -142,7 +143,9 @@ class _Operator:
                 await asyncio.to_thread(self._sync.synchronise)
                 return
             except Exception as error:  # until the server answers, and whatever it was that it did not like
-                logger.warning("could not list what is to be watched, again in %.0f s: %s", SYNC_RETRY_SECONDS, error)
+                logger.warning(
+                    "could not list what is to be watched, again in %.0f s: %s", SYNC_RETRY_SECONDS, brief(error)
+                )
                 await asyncio.sleep(SYNC_RETRY_SECONDS)
 
     async def _end(self, endpoints: Endpoints) -> bool:

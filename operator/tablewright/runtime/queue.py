@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from tablewright.runtime.logs import brief
+
 Key = TypeVar("Key", bound=Hashable)
 
 FIRST_RETRY_SECONDS = 1.0
@@ -129,7 +131,9 @@ class WorkQueue(Generic[Key]):
             entry.failures += 1
             again = min(FIRST_RETRY_SECONDS * 2 ** (entry.failures - 1), LONGEST_RETRY_SECONDS)
             if self._is_open:
-                logger.warning("%s failed, again in %.0f s: %s", key, again, error, exc_info=logger.isEnabledFor(10))
+                logger.warning(
+                    "%s failed, again in %.0f s: %s", key, again, brief(error), exc_info=logger.isEnabledFor(10)
+                )
         else:
             entry.failures = 0
         finally:

@@ -27,6 +27,7 @@ from tablewright.decide.happenings import (
 )
 from tablewright.decide.state import StartRun
 from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.logs import brief
 from tablewright.runtime.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ class Recorder:
             try:
                 self._cluster.create_event(build_event(about, happening, datetime.now(UTC), self._instance))
             except (ApiException, TransientError) as error:
-                logger.warning("an event could not be told: %s", error, extra={**fields, "reason": happening.reason})
+                logger.warning(
+                    "an event could not be told: %s", brief(error), extra={**fields, "reason": happening.reason}
+                )
             else:
                 self._metrics.event("Warning" if happening.warning else "Normal", happening.reason)

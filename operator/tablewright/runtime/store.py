@@ -5,6 +5,7 @@ cause, compare-and-swap), and what must not be concluded from absence is read ag
 put here from the server's answer, so that the next pass does not act on what was before.
 """
 
+import sys
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from tablewright.api.run import MaintenanceRun
 Value = TypeVar("Value")
 
 MOST_REMEMBERED_DELETIONS = 1000
+LONGEST_SHARED = 40  # characters: names of fields, reasons and units repeat, locations and messages do not
 
 
 class ObjectStore:
@@ -37,7 +39,7 @@ class ObjectStore:
                 return False
             if known is not None:
                 self._derived.pop(id(known), None)
-            self._objects[kind, namespace][name] = _trimmed(obj)
+            self._objects[kind, namespace][name] = _compact(obj)
             if kind == MaintenanceRun.kind_name:
                 self._runs_of[namespace, _table_of(obj)].add(name)
             return True
@@ -100,9 +102,19 @@ def _place(obj: KubernetesObject) -> tuple[str, str]:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
-def _trimmed(obj: KubernetesObject) -> KubernetesObject:
-    """Without who wrote which field, which nobody asks here and is the larger half of an object."""
-    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+def _compact(obj: KubernetesObject) -> KubernetesObject:
+    """Without who wrote which field, and with the words that thousands of objects share held once."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    compact: KubernetesObject = _shared({**obj, "metadata": metadata})
+    return compact
+
+
+def _shared(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {sys.intern(name): _shared(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_shared(inner) for inner in value]
+    return sys.intern(value) if isinstance(value, str) and len(value) <= LONGEST_SHARED else value
 
 
 def _table_of(run: KubernetesObject) -> str:

@@ -24,6 +24,7 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.cluster import access
+from tablewright.runtime.logs import brief
 
 RESTART_SECONDS = 1.0
 SETTLED_SECONDS = 15.0
@@ -69,7 +70,7 @@ class Watches:
                 asyncio.run(self._watch())
             except Exception as error:  # whatever it was, watching goes on
                 self._ended = time.monotonic(), str(error)
-                logger.warning("the watches ended and are started again: %s", error)
+                logger.warning("the watches ended and are started again: %s", brief(error))
             self._stopping.wait(RESTART_SECONDS)
 
     async def _watch(self) -> None:

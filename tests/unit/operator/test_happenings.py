@@ -88,7 +88,7 @@ def test_deletions_tell_what_became_of_the_table() -> None:
     assert reasons(deletion_happenings(table, DeletionDecision(drop=DropTable(purge=True), release=True))) == [
         ("Purged", False)
     ]
-    assert reasons(deletion_happenings(table, DeletionDecision(release=True, note="kept"))) == [("Retained", False)]
+    assert reasons(deletion_happenings(table, DeletionDecision(release=True, note="kept"))) == [("Released", False)]
     waits = DeletionDecision(note="the catalog is not reachable", stop_runs=("r1",))
     assert reasons(deletion_happenings(table, waits)) == [("DeletionWaits", True), ("RunsStopped", False)]
 
