@@ -16,6 +16,18 @@ class UnreadableDataFile(PermanentError):
         return type(self), (self.path, self.reason)
 
 
+class UnwritableDataFile(TransientError):
+    """Storage does not take a new data file: it is full, or out of reach. The table is as it was."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"data file {path} cannot be written: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["UnwritableDataFile"], tuple[str, str]]:
+        return type(self), (self.path, self.reason)
+
+
 class NoRoomToSort(TransientError):
     """Local disk cannot take what a sort has no memory for."""
 

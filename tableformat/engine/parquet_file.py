@@ -5,8 +5,9 @@ by pyarrow's writer on a thread of its own; their pages go into the real file on
 made of theirs, with every offset moved to where the pages are now. What is in the pages is pyarrow's work alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import OutputFile
 
 from tableformat.engine.bloom import BloomFilter
+from tableformat.engine.errors import UnwritableDataFile
 from tableformat.engine.thrift import Struct, decode, encode
 
 _MAGIC = b"PAR1"
@@ -44,7 +46,8 @@ class ParquetFileWriter:
 
     def __init__(self, output: OutputFile, form: FileForm, pool: Executor) -> None:
         self.output = output
-        self._stream = output.create(overwrite=False)
+        with self._errors():
+            self._stream = output.create(overwrite=False)
         self._form = form
         self._pool = pool
         self._groups: list[Struct] = []
@@ -86,16 +89,26 @@ class ParquetFileWriter:
         footer = encode(empty)
         tail = footer + len(footer).to_bytes(4, "little") + _MAGIC
         self._write(tail)
-        self._stream.close()
-        if (stored := len(self.output)) != self.bytes_written:
-            raise OSError(f"{self.output.location}: wrote {self.bytes_written} bytes, and {stored} are stored")
+        with self._errors():
+            self._stream.close()
+            if (stored := len(self.output)) != self.bytes_written:
+                raise OSError(f"of {self.bytes_written} bytes {stored} are stored")
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
 
     def abandon(self) -> None:
         self._stream.close()
 
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Says which file an error of writing was about."""
+        try:
+            yield
+        except OSError as error:
+            raise UnwritableDataFile(self.output.location, str(error)) from error
+
     def _write(self, data: bytes | memoryview) -> None:
-        self._stream.write(data)  # type: ignore[arg-type]  # a pyarrow buffer is bytes without a copy
+        with self._errors():
+            self._stream.write(data)  # type: ignore[arg-type]  # a pyarrow buffer is bytes without a copy
         self.bytes_written += len(data)
 
 

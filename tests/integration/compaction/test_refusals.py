@@ -1,9 +1,11 @@
 """What cannot be rewritten exactly is refused before anything is written, and damaged files fail with their names."""
 
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -11,9 +13,9 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
-from tableformat.engine import UnreadableDataFile
+from tableformat.engine import UnreadableDataFile, UnwritableDataFile
 from tableformat.maintenance import UnsupportedTable
-from tableformat.maintenance.compaction import plan_compaction
+from tableformat.maintenance.compaction import CompactionOptions, plan_compaction
 from tests.integration.compaction.tables import (
     NOW,
     SMALL_TARGET,
@@ -21,6 +23,7 @@ from tests.integration.compaction.tables import (
     compacted,
     create,
     data_files,
+    plain_rows,
     put_file,
     stored_rows,
 )
@@ -99,6 +102,34 @@ def test_a_broken_file_fails_the_run_with_its_name_and_leaves_the_table_as_it_wa
     assert failure.value.path == broken
     assert {path for path in folder.rglob("*") if path.is_file()} == before
     assert len(table.refresh().metadata.snapshots) == 6
+
+
+@pytest.fixture
+def small_files_only() -> Iterator[None]:
+    """The system refuses to let a file grow beyond this, as it refuses on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_storage_that_takes_no_more_fails_the_run_and_leaves_the_table_as_it_was(
+    catalog: SqlCatalog, request: pytest.FixtureRequest
+) -> None:
+    table = create(catalog)
+    for seed in range(5):
+        rows = plain_rows(0, 10_000)
+        incompressible = pa.array(np.random.default_rng(seed).integers(0, 2**63, rows.num_rows))
+        put_file(table, rows.set_column(0, rows.schema.field("id"), incompressible))
+    folder = Path(table.location().removeprefix("file://"))
+    before = {path for path in folder.rglob("*") if path.is_file()}
+    request.getfixturevalue("small_files_only")
+
+    with pytest.raises(UnwritableDataFile, match=r"cannot be written: .*File too large"):
+        compacted(catalog, CompactionOptions(target_file_bytes=10**6))
+
+    assert {path for path in folder.rglob("*") if path.is_file()} == before
+    assert len(table.refresh().metadata.snapshots) == 5
 
 
 def test_a_wrong_row_count_in_a_manifest_is_noticed(catalog: SqlCatalog) -> None:

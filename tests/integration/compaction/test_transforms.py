@@ -1,4 +1,4 @@
-"""Files of older partition specs move to the current one: each row to its own partition, and none lost on the way."""
+"""Partition and sort transforms in compactions: rows move to the current spec, and come in the table's own order."""
 
 import uuid
 from collections.abc import Callable
@@ -8,10 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
+from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 from pyiceberg.typedef import Record
 
-from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, Strategy, compact, plan_compaction
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.faults import Meanwhile
 from tests.integration.compaction.naive import entries, live_rows
@@ -169,3 +170,22 @@ def test_an_equality_delete_of_the_whole_table_is_no_conflict(catalog: SqlCatalo
 
     assert result.replans == 0
     assert sorted(row[1] for _, _, row in live_rows(table.refresh())) == [0, *range(2, 10)]
+
+
+def test_rows_are_in_the_tables_sort_order_where_that_has_transforms(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 5, rows=40)
+    with table.update_sort_order() as update:
+        update.desc("id", BucketTransform(4), NullOrder.NULLS_LAST)
+        update.asc("city", TruncateTransform(6), NullOrder.NULLS_FIRST)
+        update.asc("quantity", IdentityTransform(), NullOrder.NULLS_FIRST)
+    before = scanned_rows(table)
+    bucket = BucketTransform(4).transform(table.schema().find_type("id"))
+
+    compacted(catalog, CompactionOptions(target_file_bytes=10**6, strategy=Strategy.SORT))
+
+    [(_, _, rows)] = stored(table.refresh())
+    keys = [(-(bucket(row["id"]) or 0), (row["city"] or "")[:6], row["quantity"]) for row in rows]
+    assert keys == sorted(keys)
+    assert [file.sort_order_id for file in data_files(table)] == [table.sort_order().order_id]
+    assert scanned_rows(table) == before
