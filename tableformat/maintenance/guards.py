@@ -37,12 +37,24 @@ def require_current_clock(table: Table, *, now: datetime) -> None:
 def reading(table: Table) -> Iterator[None]:
     """A file that is missing from a table which has moved on was another expiry's to delete: no damage was found."""
     try:
-        yield
+        with _nothing_missing(table):
+            yield
     except UnreadableMetadata as error:
         now = table.catalog.load_table(table.name())
         if now.metadata_location == table.metadata_location:
             raise
         raise TableChanged(f"table {'.'.join(table.name())} changed while it was read ({error}). Run again") from error
+
+
+@contextmanager
+def _nothing_missing(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UnreadableMetadata(
+            f"table {'.'.join(table.name())}: a file of its metadata does not exist ({error}); nothing was changed. "
+            "Restore it, or roll the table back to a snapshot without it"
+        ) from error
 
 
 def read_again_if_changed(work: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ from tableformat.commits.head import commit_on_main
 from tableformat.commits.manifest_rewrite import RewrittenManifests, rewrite_manifests_of, snapshot_with
 from tableformat.commits.runs import summary_of
 from tableformat.inspection import read_manifests
+from tableformat.maintenance.guards import reading
 from tableformat.maintenance.manifests.planning import ManifestOptions, ManifestPlan, plan_manifests
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,10 @@ class _Run:
 
     def snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
         """The next one; manifests that an earlier attempt wrote serve again if those that they replace are there."""
+        with reading(table):
+            return self._snapshot(table, head)
+
+    def _snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
         current = read_manifests(table.io, head)
         there = {manifest.manifest_path for manifest in current}
         if self._rewritten is None or not self._rewritten.replaced <= there:

@@ -23,7 +23,7 @@ from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID, summary_of
 from tableformat.maintenance.executor import Executor, InProcessExecutor
-from tableformat.maintenance.guards import require_current_clock
+from tableformat.maintenance.guards import reading, require_current_clock
 from tableformat.maintenance.retention.edges import EdgeOutcome, EdgeWork
 from tableformat.maintenance.retention.planning import RowRetentionOptions, RowRetentionPlan, plan_row_retention
 
@@ -101,6 +101,10 @@ class _Run:
 
     def snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
         require_current_clock(table, now=self._now)
+        with reading(table):
+            return self._snapshot(table, head)
+
+    def _snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
         memory = self._memory = self._memory or CommitMemory(table.metadata.new_snapshot_id())
         plan = plan_row_retention(table, self._options, now=self._now, read=memory.entries)
         logger.info("%s", plan, extra={"table": plan.table, "run": self._run_id, "snapshot": plan.snapshot_id})

@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tableformat.catalogs import SqlConfig
 from tableformat.maintenance.compaction import CompactionOptions
+from tableformat.maintenance.errors import UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.job import (
     CompactWork,
@@ -199,6 +200,21 @@ def test_a_table_whose_manifests_are_lost_can_still_be_rolled_back(
     assert report.before is None
     assert report.after is not None
     assert (report.after.data_files, report.after.records) == (1, 3)
+
+
+@pytest.mark.parametrize("operation", ["RewriteManifests", "DeleteExpiredRows", "RemoveOrphanFiles"])
+def test_a_missing_manifest_stops_every_operation_that_would_read_it(
+    catalog: LocalCatalog, table: Table, tmp_path: Path, operation: str
+) -> None:
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    Path(Place.of(head.manifests(table.io)[1].manifest_path).path).unlink()
+    files, location = on_disk(table), table.metadata_location
+
+    with pytest.raises(UnreadableMetadata):
+        run(job(tmp_path, works(table)[operation]), catalog, later(table))
+
+    assert (on_disk(table), table.refresh().metadata_location) == (files, location)
 
 
 def drive(tmp_path: Path, job: MaintenanceJob) -> tuple[int, JobReport]:
