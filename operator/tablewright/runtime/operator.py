@@ -121,7 +121,7 @@ class _Operator:
         if election is None:
             return SoleLeader()
         api = connect(self._settings.kubeconfig, counted=self._metrics.request)
-        leases = Leases(api, election.namespace, election.name, timeout=election.lease.retry)
+        leases = Leases(api, election.namespace, election.name, timeout=election.lease.renew_deadline / 2)
         return LeaseHolder(leases, election.identity, election.lease, self._leadership_changed)
 
     async def _begin(self) -> None:

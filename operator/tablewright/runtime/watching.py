@@ -7,6 +7,7 @@ listing brings what was missed.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -17,6 +18,7 @@ import kopf
 from kubernetes import client
 
 from tableformat.catalogs.naming import KIND_TABLE, LABEL_KIND
+from tableformat.errors import TransientError
 from tablewright.act.jobs import RUN_LABEL
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import GROUP, VERSION, KubernetesObject
@@ -28,8 +30,22 @@ from tablewright.runtime.logs import brief
 
 RESTART_SECONDS = 1.0
 SETTLED_SECONDS = 15.0
+LOOK_SECONDS = 0.5
 
 logger = logging.getLogger(__name__)
+
+
+# What is watched: group, version, plural, and the kind's name.
+_WATCHED = (
+    *((GROUP, VERSION, model.plural, model.kind_name) for model in (TablePolicy, TableCatalog, ManagedTable)),
+    (GROUP, VERSION, MaintenanceRun.plural, MaintenanceRun.kind_name),
+    ("batch", "v1", "jobs", "Job"),
+    ("", "v1", "configmaps", "ConfigMap"),
+)
+
+
+class WatchLostError(TransientError):
+    """Some of the watches are not there (any more)."""
 
 
 class Watches:
@@ -74,14 +90,31 @@ class Watches:
             self._stopping.wait(RESTART_SECONDS)
 
     async def _watch(self) -> None:
-        await kopf.operator(
-            registry=self._registry,
-            settings=_settings(),
-            standalone=True,
-            clusterwide=not self._namespaces,
-            namespaces=self._namespaces,
-            stop_flag=self._stopping,
+        """Until it is told to stop, or a watch is lost: kopf goes on without one that failed, and never says so."""
+        stop = asyncio.Event()
+        watching = asyncio.create_task(
+            kopf.operator(
+                registry=self._registry,
+                settings=_settings(),
+                standalone=True,
+                clusterwide=not self._namespaces,
+                namespaces=self._namespaces,
+                stop_flag=stop,
+            )
         )
+        wanted = len(_WATCHED) * max(1, len(self._namespaces))
+        deadline, complete = time.monotonic() + SETTLED_SECONDS, False
+        while not watching.done() and not self._stopping.is_set():
+            await asyncio.wait([watching], timeout=LOOK_SECONDS)
+            running = sum(task.get_name().startswith("watcher for ") for task in asyncio.all_tasks())
+            if running < wanted and (complete or time.monotonic() > deadline):
+                stop.set()
+                with contextlib.suppress(Exception):  # what the lost watch failed with; kopf logged it
+                    await watching
+                raise WatchLostError(f"{wanted - running} of {wanted} watches were lost, or their kinds are not there")
+            complete = complete or running >= wanted
+        stop.set()
+        await watching
 
 
 def _settings() -> kopf.OperatorSettings:
@@ -112,10 +145,8 @@ def _registry(notice: Callable[[str, KubernetesObject, bool], None], kubeconfig:
 
         return on_event
 
-    for model in (TablePolicy, TableCatalog, ManagedTable, MaintenanceRun):
-        kopf.on.event(GROUP, VERSION, model.plural, registry=registry)(watch(model.kind_name))
-    kopf.on.event("batch", "v1", "jobs", registry=registry)(watch("Job"))
-    kopf.on.event("", "v1", "configmaps", registry=registry)(watch("ConfigMap"))
+    for group, version, plural, kind in _WATCHED:
+        kopf.on.event(group, version, plural, registry=registry)(watch(kind))
     return registry
 
 

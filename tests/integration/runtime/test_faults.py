@@ -125,7 +125,7 @@ def test_a_restarted_api_server_is_survived(own_control_plane: ControlPlane, tmp
             replica = processes.start_replica("survivor", "--lease-seconds", "6")
             objects.apply("ManagedTable", "before", spec("before"))
             eventually(lambda: objects.conditions("before"), lambda c: c.get("Ready") == "True/Available")
-            own_control_plane.restart_api_server(away=8)
+            own_control_plane.restart_api_server(away=12)
             eventually(replica.leads, bool)
             objects.apply("ManagedTable", "after", spec("after"))
             eventually(lambda: objects.conditions("after"), lambda c: c.get("Ready") == "True/Available")
