@@ -97,8 +97,8 @@ class Generator:
         start = parse_avro(content).blocks_at
         header, sync = content[:start], content[start - 16 : start]
         tails = []
-        for block, file in zip(content[start:].split(sync), examples, strict=False):
-            record, head = _record(block), _head(snapshot_id, file)
+        for number, block in enumerate(content[start:].split(sync)[:TEMPLATES]):
+            record, head = _record(block), _head(snapshot_id, number)
             if not record.startswith(head):
                 raise ValueError("the head of an entry is not what PyIceberg writes")
             tails.append(record[len(head) :])
@@ -106,7 +106,7 @@ class Generator:
         for first in range(0, files, self._files_per_manifest):
             numbers = range(first, min(first + self._files_per_manifest, files))
             path = self._folder / f"{uuid.uuid4()}-m0.avro"
-            entries = (_head(snapshot_id, self._data_file(n, statistics=False)) + tails[n % TEMPLATES] for n in numbers)
+            entries = (_head(snapshot_id, number) + tails[number % TEMPLATES] for number in numbers)
             path.write_bytes(header + b"".join(block + sync for block in _blocks(entries)))
             manifests.append(
                 ManifestFile.from_args(
@@ -136,14 +136,14 @@ class Generator:
         equality = [self._equality_deletes(number) for number in range(min(PARTITIONS, files))]
         yield self._written(ManifestContent.DELETES, snapshot_id, equality)
 
-    def _data_file(self, number: int, *, statistics: bool = True) -> DataFile:
-        columns = range(1, COLUMNS + 1) if statistics else ()
+    def _data_file(self, number: int) -> DataFile:
+        columns = range(1, COLUMNS + 1)
         return _file(
             DataFileContent.DATA,
             number,
-            f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}",  # as random as the names that writers give
-            record_count=10_000 + number % 5000,
-            file_size_in_bytes=1_000_000 + number * 7919 % 1_000_000,
+            file_path=_path(number),
+            record_count=_records(number),
+            file_size_in_bytes=_size(number),
             column_sizes={column: self._random.randrange(100_000) for column in columns},
             value_counts=dict.fromkeys(columns, 10_000),
             null_value_counts=dict.fromkeys(columns, 0),
@@ -155,11 +155,10 @@ class Generator:
         )
 
     def _position_deletes(self, number: int) -> DataFile:
-        path = self._data_file(number, statistics=False).file_path
-        return _file(DataFileContent.POSITION_DELETES, number, "positions", referenced_data_file=path)
+        return _file(DataFileContent.POSITION_DELETES, number, referenced_data_file=_path(number))
 
     def _equality_deletes(self, number: int) -> DataFile:
-        return _file(DataFileContent.EQUALITY_DELETES, number, "keys", equality_ids=[2])
+        return _file(DataFileContent.EQUALITY_DELETES, number, equality_ids=[2])
 
     def _written(self, content: ManifestContent, snapshot_id: int, files: Iterable[DataFile]) -> ManifestFile:
         output = self._table.io.new_output(f"file://{self._folder}/{uuid.uuid4()}-m0.avro")
@@ -192,29 +191,43 @@ class Generator:
         table.refresh()
 
 
-def _file(content: DataFileContent, number: int, name: str, **arguments: Any) -> DataFile:
-    day = 19_000 + number % PARTITIONS
-    known: dict[str, Any] = {"record_count": 100, "file_size_in_bytes": 5000}
+def _day(number: int) -> int:
+    return 19_000 + number % PARTITIONS
+
+
+def _path(number: int) -> str:
+    scattered = number * 0x9E3779B97F4A7C15 % 2**64  # as random as the names that writers give
+    return f"s3://bucket/warehouse/db/events/data/ts_day={_day(number)}/{scattered:016x}-{number:09d}.parquet"
+
+
+def _records(number: int) -> int:
+    return 10_000 + number % 5000
+
+
+def _size(number: int) -> int:
+    return 1_000_000 + number * 7919 % 1_000_000
+
+
+def _file(content: DataFileContent, number: int, **arguments: Any) -> DataFile:
+    known: dict[str, Any] = {
+        "file_path": _path(number).replace(".parquet", f"-{content.name.lower()}.parquet"),
+        "record_count": 100,
+        "file_size_in_bytes": 5000,
+    }
     file = DataFile.from_args(
-        3,
-        content=content,
-        file_path=f"s3://bucket/warehouse/db/events/data/ts_day={day}/{name}-{number:09d}.parquet",
-        file_format=FileFormat.PARQUET,
-        partition=Record(day),
-        **(known | arguments),
+        3, content=content, file_format=FileFormat.PARQUET, partition=Record(_day(number)), **(known | arguments)
     )
     file.spec_id = 0
     return file
 
 
-def _head(snapshot_id: int, file: DataFile) -> bytes:
-    """The fields of an entry in front of the statistics, as version 2 has them."""
-    path = file.file_path.encode()
+def _head(snapshot_id: int, number: int) -> bytes:
+    """The fields of a new entry in front of the statistics, as version 2 has them; its numbers are inherited."""
+    path = _path(number).encode()
     return b"".join(
         [
-            _long(1) + _long(1) + _long(snapshot_id) + _long(0) + _long(0),  # new, and its numbers are inherited
-            _long(0) + _long(len(path)) + path + _long(7) + b"PARQUET",
-            _long(1) + _long(file.partition[0]) + _long(file.record_count) + _long(file.file_size_in_bytes),
+            b"\x02\x02" + _long(snapshot_id) + b"\x00\x00\x00" + _long(len(path)) + path + b"\x0ePARQUET\x02",
+            _long(_day(number)) + _long(_records(number)) + _long(_size(number)),
         ]
     )
 
