@@ -192,7 +192,15 @@ def _registered(catalog: Catalog, table: Table, snapshots: Sequence[Snapshot]) -
         update={
             "snapshots": list(snapshots),
             "current_snapshot_id": last.snapshot_id,
-            "refs": {"main": SnapshotRef(snapshot_id=last.snapshot_id, snapshot_ref_type=SnapshotRefType.BRANCH)},
+            "refs": {
+                "main": SnapshotRef(
+                    snapshot_id=last.snapshot_id,
+                    snapshot_ref_type=SnapshotRefType.BRANCH,
+                    min_snapshots_to_keep=None,
+                    max_snapshot_age_ms=None,
+                    max_ref_age_ms=None,
+                )
+            },
             "snapshot_log": [
                 SnapshotLogEntry(snapshot_id=each.snapshot_id, timestamp_ms=each.timestamp_ms) for each in snapshots
             ],
