@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tableformat.catalogs import SqlConfig, open_catalog
-from tablewright.api.run import Operation, Phase
-from tablewright.embedded.apply import RunEnded, apply_folder
+from tablewright.api.run import Cause, Operation, Phase
+from tablewright.api.table import HoldState
+from tablewright.embedded.apply import RunEnded, TableDone, apply_folder
 from tablewright.embedded.folder import read_folder
 from tablewright.embedded.state import EmbeddedState
 from tests.reading import rows_in_files
@@ -35,6 +36,7 @@ spec:
   layout: {targetFileSize: 16Mi}
   compaction: {triggers: {smallFiles: 20}}
 """
+ASKED = "{name: events, namespace: sales, annotations: {tablewright.dev/run: Inspect}}"
 
 
 def apply(folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -164,3 +166,46 @@ def test_snapshots_expire_on_schedule_and_their_files_go(tmp_path: Path) -> None
     table.refresh()
     assert len(table.snapshots()) == 1
     assert rows_in_files(table).to_pylist() == rows(100, 10).to_pylist()
+
+
+def test_a_folder_has_the_same_operations_holds_and_requests_as_a_cluster(tmp_path: Path) -> None:
+    file, state = tmp_path / "events.yaml", EmbeddedState(tmp_path / ".tablewright")
+    file.write_text(TABLE)
+    list(apply_folder(read_folder(tmp_path), state))
+    catalog = open_catalog(
+        SqlConfig(name="lake", uri=f"sqlite:///{state.folder}/catalog.db", warehouse=f"file://{state.folder}/warehouse")
+    )
+    table = catalog.load_table(("sales", "events"))
+    for first in range(0, 30, 10):
+        table.append(rows(first, 10))
+    first_snapshot = table.metadata.snapshots[0]
+    moment = datetime.fromtimestamp(first_snapshot.timestamp_ms / 1000 + 0.001, UTC).isoformat()
+    hold = f'{{name: audit, asOf: "{moment}", until: "2199-01-01T00:00:00Z"}}'
+    asked = TABLE.replace("{name: events, namespace: sales}", ASKED) + f"  retention: {{holds: [{hold}]}}\n"
+    file.write_text(asked + "  manifests: {schedule: '* * * * *'}\n  runHistory: {succeeded: 0}\n")
+
+    a_minute_later = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=1)
+    events = list(apply_folder(read_folder(tmp_path), state, clock=lambda: a_minute_later))
+    ended = [event.run for event in events if isinstance(event, RunEnded)]
+    assert [(run.spec.operation, run.status.cause, run.status.phase) for run in ended] == [
+        (Operation.INSPECT, Cause.ANNOTATION, Phase.SUCCEEDED)
+    ], "a schedule that is new begins now"
+    assert table.refresh().metadata.refs["tablewright-hold-audit"].snapshot_id == first_snapshot.snapshot_id
+
+    an_hour_later = a_minute_later + timedelta(hours=1)
+    events = list(apply_folder(read_folder(tmp_path), state, clock=lambda: an_hour_later))
+    ended = [event.run for event in events if isinstance(event, RunEnded)]
+    assert [(run.spec.operation, run.status.cause, run.status.phase) for run in ended] == [
+        (Operation.REWRITE_MANIFESTS, Cause.SCHEDULE, Phase.SUCCEEDED)
+    ], "the annotation, which is still there, was acted on"
+    assert ended[0].status.result is not None
+    assert ended[0].status.result.rewritten_manifests == 3
+    assert ended[0].status.after is not None
+    assert ended[0].status.after.manifests == 1
+    assert state.runs() == [], "by the history's limit"
+    [done] = [event.table for event in events if isinstance(event, TableDone)]
+    assert {each.operation: each.consecutive_failures for each in done.status.operations if each.last_success} == {
+        Operation.INSPECT: 0,
+        Operation.REWRITE_MANIFESTS: 0,
+    }
+    assert [(hold.name, hold.state) for hold in done.status.holds] == [("audit", HoldState.HELD)]

@@ -71,7 +71,8 @@ class Scene:
         whole = {"catalogRef": {"name": "lake"}, "identifier": identifier, "schema": {"columns": COLUMNS}, **spec}
         self.objects.apply("ManagedTable", name, whole)
         ready = {"InSync": "True/AsDeclared"}
-        eventually(lambda: self.objects.conditions(name), lambda c: ready.items() <= c.items())
+        # The first is declared while the operator starts, which takes long on a busy machine.
+        eventually(lambda: self.objects.conditions(name), lambda c: ready.items() <= c.items(), seconds=180)
 
     def write(self, name: str, files: int = 1) -> None:
         table = self.catalog.load_table(("sales", name))

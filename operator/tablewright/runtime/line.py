@@ -23,7 +23,8 @@ class RunLine:
     def __init__(self, store: ObjectStore, most_runs: int) -> None:
         self._store = store
         self._most_runs = most_runs
-        self._waiting: dict[Place, tuple[Place, datetime]] = {}  # table, since
+        self._waiting: dict[Place, RunInLine] = {}
+        self._waiting_for: Counter[Place] = Counter()  # how many of them, by catalog
         self._under_way: dict[Place, Place] = {}  # table
         self._admitted: set[Place] = set()  # their Jobs are being created, and no event has said so yet
         self._aside: set[Place] = set()  # something else than a limit holds them up
@@ -45,7 +46,7 @@ class RunLine:
                 if status.get("jobName"):
                     self._admitted.discard(key)
             else:
-                self._waiting[key] = (table, _time(obj["metadata"]["creationTimestamp"]))
+                self._wait(key, table, _time(obj["metadata"]["creationTimestamp"]))
 
     def notice_job(self, obj: KubernetesObject) -> None:
         """A run has its Job, though its status may not say so: the operator died in between."""
@@ -53,7 +54,7 @@ class RunLine:
         with self._lock:
             if key in self._waiting:
                 self._admitted.add(key)
-                self._take(key, self._waiting[key][0])
+                self._take(key, self._waiting[key].table)
 
     def ask(self, key: Place) -> str | None:
         """Takes the run's turn if it has come, and otherwise says what it waits for."""
@@ -61,13 +62,12 @@ class RunLine:
             self._aside.discard(key)
             if key not in self._waiting:
                 return None  # it has its turn already
-            table, _ = self._waiting[key]
-            run, under_way = self._in_line(key), self._by_catalog()
+            run, under_way = self._waiting[key], self._by_catalog()
             limits = self._limits([run.catalog])
             free = under_way.total() < limits.total and under_way[run.catalog] < limits.of(run.catalog)
             if free and key in self._turns(under_way):
                 self._admitted.add(key)
-                self._take(key, table)
+                self._take(key, run.table)
                 return None
             return waits_for_limit(run, under_way, limits)
 
@@ -82,26 +82,22 @@ class RunLine:
             table = self._under_way.pop(key, None)
             self._admitted.discard(key)
             if table is not None:
-                self._waiting[key] = (table, created)
+                self._wait(key, table, created)
 
     def next(self) -> list[Place]:
         """Whose turn it is now."""
         with self._lock:
             under_way = self._by_catalog()
-            return self._turns(under_way) if self._waiting and under_way.total() < self._most_runs else []
+            if under_way.total() >= self._most_runs or all(
+                under_way[catalog] >= self._limit_of(catalog) for catalog in self._waiting_for
+            ):
+                return []  # thousands may wait: they are not looked at for nothing
+            return self._turns(under_way)
 
     def _turns(self, under_way: "Counter[Place]") -> list[Place]:
         busy = set(self._under_way.values())
-        waiting = [
-            self._in_line(key)
-            for key, (table, _) in self._waiting.items()
-            if table not in busy and key not in self._aside
-        ]
-        return turns(waiting, under_way, self._last_ends, self._limits({run.catalog for run in waiting}))
-
-    def _in_line(self, key: Place) -> RunInLine:
-        table, created = self._waiting[key]
-        return RunInLine(key, table, self._catalog_of(table), created)
+        waiting = [run for key, run in self._waiting.items() if run.table not in busy and key not in self._aside]
+        return turns(waiting, under_way, self._last_ends, self._limits(self._waiting_for))
 
     def _by_catalog(self) -> "Counter[Place]":
         return Counter(self._catalog_of(table) for table in self._under_way.values())
@@ -119,12 +115,24 @@ class RunLine:
         limit = (obj or {}).get("spec", {}).get("maxConcurrentRuns")
         return limit if isinstance(limit, int) else _DEFAULT_LIMIT
 
+    def _wait(self, key: Place, table: Place, created: datetime) -> None:
+        self._leave(key)
+        run = RunInLine(key, table, self._catalog_of(table), created)
+        self._waiting[key] = run
+        self._waiting_for[run.catalog] += 1
+
+    def _leave(self, key: Place) -> None:
+        run = self._waiting.pop(key, None)
+        if run is not None:
+            self._waiting_for[run.catalog] -= 1
+            self._waiting_for += Counter()  # without those that nobody waits for
+
     def _take(self, key: Place, table: Place) -> None:
-        self._waiting.pop(key, None)
+        self._leave(key)
         self._under_way[key] = table
 
     def _forget(self, key: Place) -> None:
-        self._waiting.pop(key, None)
+        self._leave(key)
         self._under_way.pop(key, None)
         self._admitted.discard(key)
         self._aside.discard(key)

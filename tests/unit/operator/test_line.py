@@ -133,3 +133,25 @@ def test_however_many_ask_at_once_the_limit_holds() -> None:
     for name in names:  # whoever asked too early asks again
         ask(name)
     assert sorted(set(admitted)) == ["run-0", "run-1", "run-10"], "by age, which is the same, and then by name"
+
+
+def test_thousands_that_wait_for_a_full_catalog_cost_nothing_at_each_event() -> None:
+    line = Line(total=20, catalog_limit=2)
+    for number in range(2):
+        line.run(f"under-way-{number}", jobName="j")
+    looked_at = 0
+
+    class Counted(dict[Place, Any]):
+        def items(self) -> Any:
+            nonlocal looked_at
+            looked_at += len(self)
+            return super().items()
+
+    line.line._waiting = Counted()
+    for number in range(1000):
+        line.run(f"run-{number}")
+        assert line.next() == []
+    assert looked_at == 0
+    line.delete("under-way-0")
+    assert line.next() == ["run-0"]
+    assert looked_at == 1000
