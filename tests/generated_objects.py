@@ -95,6 +95,13 @@ def _list(node: Schema, random: Random, name: str) -> list[Any]:
     return sorted(set(items)) if node["x-kubernetes-list-type"] == "set" else items
 
 
+def near(good: dict[str, Any], node: Schema, random: Random) -> dict[str, Any]:
+    """A good spec with some of its fields as the schema allows them: it comes further than one of chance alone."""
+    other = allowed(node, random)
+    changed = random.sample(sorted(other), min(2, len(other)))
+    return {**good, **{field: other[field] for field in changed}}
+
+
 def broken(node: Schema, random: Random) -> dict[str, Any]:
     """Something that the schema does not allow: an allowed spec with one thing wrong in it."""
     spec: dict[str, Any] = allowed(node, random)

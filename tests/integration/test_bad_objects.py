@@ -15,8 +15,9 @@ import pytest
 from kubernetes import client
 
 from tablewright.api.objects import GROUP, VERSION, KubernetesResource
+from tablewright.api.table import ManagedTable
 from tests.definitions import KINDS, schema
-from tests.generated_objects import allowed, broken
+from tests.generated_objects import allowed, broken, near
 from tests.operators import API_VERSION, Namespace, OperatorProcesses, operators
 from tests.servers.kubernetes import KubernetesAccess
 from tests.waiting import eventually
@@ -57,7 +58,7 @@ class Crowd:
         if kind.plural in references:
             field, names = references[kind.plural]
             if isinstance(spec.get(field), dict) and random.random() < 0.8:
-                spec[field]["name"] = random.choice(names)
+                spec = {**spec, field: {"name": random.choice(names)}}
         if kind.plural == "managedtables" and "location" in spec:
             del spec["location"]  # its files would go anywhere on this machine
         return spec
@@ -109,6 +110,11 @@ def test_bad_objects_are_refused_or_say_what_is_wrong_and_hold_up_nobody(
             taken = len(crowd.taken[kind.plural])
             crowd.create(kind, f"broken-{seed}", broken(spec_of(kind), Random(seed)))
             assert len(crowd.taken[kind.plural]) == taken, "what the schema forbids is not taken"
+    for seed in SEEDS:
+        random = Random(seed)
+        crowd.create(
+            ManagedTable, f"near-{seed}", crowd.aimed(ManagedTable, near(GOOD, spec_of(ManagedTable), random), random)
+        )
     assert len(crowd.refusals) >= 4 * len(SEEDS)
     assert all(crowd.taken.values()), "some of every kind got through"
 

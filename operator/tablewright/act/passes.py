@@ -112,6 +112,8 @@ def _decide(table: ManagedTable, world: World, memory: HealthMemory, now: dateti
         return decide_table(table, policy, CatalogUnusable(error.reason, str(error)), runs, now)
     except TransientError as error:
         return decide_table(table, policy, CatalogUnusable("TryingAgain", str(error)), runs, now)
+    except OSError as error:  # files cannot be written or read
+        return decide_table(table, policy, CatalogUnusable("StorageUnreachable", str(error)), runs, now)
 
 
 def observe_for_deletion(table: ManagedTable, world: World, memory: HealthMemory) -> TableObservation:

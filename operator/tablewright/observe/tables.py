@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tableformat.catalogs.pointer_catalog import PointerCatalog
-from tableformat.errors import PermanentError, TransientError
+from tableformat.errors import PermanentError, TablewrightError, TransientError
 from tableformat.inspection import TableHealth, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
@@ -21,6 +21,10 @@ from tablewright.api.quantities import readable_size
 from tablewright.api.table import HealthFigures, ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
+
+
+class CatalogFailedError(TransientError):
+    """A catalog answered with an error of its own client's; it may be another one the next time."""
 
 
 class HealthMemory:
@@ -74,7 +78,7 @@ def observe_table(
         remembered = _at_its_pointer(catalog, table, policy, memory)
         if remembered is not None:
             return remembered
-        loaded = catalog.load_table(table.identifier)
+        loaded = _load(catalog, table.identifier)
         health = memory.of(loaded, target_file_bytes(policy, loaded.metadata))
         memory.keep(loaded.metadata_location, loaded.metadata)
     except (NoSuchTableError, NoSuchNamespaceError):
@@ -86,6 +90,15 @@ def observe_table(
     except OSError as error:
         return CatalogUnusable("StorageUnreachable", str(error))
     return TablePresent(loaded.metadata, loaded.metadata_location, health)
+
+
+def _load(catalog: Catalog, identifier: tuple[str, str]) -> Table:
+    try:
+        return catalog.load_table(identifier)
+    except (NoSuchTableError, NoSuchNamespaceError, TablewrightError, OSError):
+        raise
+    except Exception as error:  # PyIceberg's own catalogs raise what their clients do
+        raise CatalogFailedError(f"the catalog failed ({type(error).__name__}): {error}") from error
 
 
 def _at_its_pointer(

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import open_catalog
+from tableformat.catalogs import CatalogConfig, open_catalog
+from tableformat.errors import TablewrightError
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
@@ -47,22 +48,24 @@ class OpenCatalogs:
         fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
         with self._lock:
             known = self._opened.get((namespace, name))
-            if known is None or known[0] != fingerprint:  # first use, another spec, or rotated credentials
-                known = (fingerprint, open_catalog(config))
+        if known is None or known[0] != fingerprint:  # first use, another spec, or rotated credentials
+            known = (
+                fingerprint,
+                _opened(name, config),
+            )  # without the lock: a server that is silent holds up nobody else
+            with self._lock:
                 self._opened[namespace, name] = known
-            return known[1]
+        return known[1]
 
     def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
-        reference = catalog.spec.storage.credentials_secret_ref
-        if reference is None:
-            return {}
-        values = self._secret(catalog.metadata.namespace, reference.name)
-        if values is None:
-            message = (
-                f"TableCatalog {catalog.metadata.name}: spec.storage.credentialsSecretRef: no Secret {reference.name}"
-            )
-            raise CatalogNotUsableError("SecretNotFound", message)
-        return values
+        credentials: dict[str, str] = {}
+        for field, reference in catalog.secret_references:
+            values = self._secret(catalog.metadata.namespace, reference.name)
+            if values is None:
+                message = f"TableCatalog {catalog.metadata.name}: {field}: no Secret {reference.name}"
+                raise CatalogNotUsableError("SecretNotFound", message)
+            credentials |= values
+        return credentials
 
     def _secret(self, namespace: str, name: str) -> dict[str, str] | None:
         now = time.monotonic()
@@ -74,3 +77,13 @@ class OpenCatalogs:
         with self._lock:
             self._secrets[namespace, name] = (now, values)
         return values
+
+
+def _opened(name: str, config: CatalogConfig) -> Catalog:
+    try:
+        return open_catalog(config)
+    except TablewrightError:
+        raise
+    except Exception as error:  # PyIceberg's own catalogs raise what their clients do
+        message = f"TableCatalog {name}: it cannot be opened ({type(error).__name__}): {error}"
+        raise CatalogNotUsableError("CatalogUnreachable", message) from error
