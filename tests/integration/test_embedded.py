@@ -42,7 +42,7 @@ ASKED = "{name: events, namespace: sales, annotations: {tablewright.dev/run: Ins
 def apply(folder: Path) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "JAVA_HOME": str(Path(toolchain.java()).resolve().parent.parent)}
     command = [sys.executable, "-m", "tablewright", "apply", "-f", str(folder)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
 
 
 def rows(first: int, count: int) -> pa.Table:

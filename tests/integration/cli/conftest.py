@@ -12,6 +12,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import SqlConfig, open_catalog
+from tablewright.embedded.apply import apply_folder
+from tablewright.embedded.folder import read_folder
+from tablewright.embedded.state import EmbeddedState
 from tests.servers import toolchain
 
 TABLES = """\
@@ -85,9 +88,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one declared table, applied, and three commits in it. Read only: tests share it."""
     path = tmp_path_factory.mktemp("folder")
     (path / "events.yaml").write_text(TABLES)
-    assert run_cli("apply", "-f", path).code == 0
+    apply_here(path)
     table = embedded_catalog(path).load_table(("sales", "events"))
     for first in (0, 10, 20):
         table.append(rows(first, 10))
-    assert run_cli("apply", "-f", path).code == 0
+    apply_here(path)
     return path
+
+
+def apply_here(path: Path) -> None:
+    """As the command does, in this process: for tests that are about what comes after it."""
+    list(apply_folder(read_folder(path), EmbeddedState(path / ".tablewright")))

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.integration.cli.conftest import TABLES, embedded_catalog, rows, run_cli
+from tests.integration.cli.conftest import TABLES, apply_here, embedded_catalog, rows, run_cli
 
 GOLDEN_TEXT = """\
 sales/events
@@ -36,7 +36,7 @@ def test_a_plan_says_what_would_be_created_and_creates_nothing(tmp_path: Path) -
 
 def test_a_plan_names_changes_refusals_and_due_maintenance(tmp_path: Path) -> None:
     (tmp_path / "events.yaml").write_text(TABLES)
-    assert run_cli("apply", "-f", tmp_path).code == 0
+    apply_here(tmp_path)
     idle = run_cli("plan", "-f", tmp_path, "--exit-code")
     assert (idle.code, idle.out) == (0, "sales/events\n  The table is as declared.\n")
     table = embedded_catalog(tmp_path).load_table(("sales", "events"))

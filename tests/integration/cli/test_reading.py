@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pyiceberg.types import StringType
 
-from tests.integration.cli.conftest import TABLES, embedded_catalog, rows, run_cli, run_in_terminal
+from tests.integration.cli.conftest import TABLES, apply_here, embedded_catalog, rows, run_cli, run_in_terminal
 
 
 def uri(folder: Path) -> str:
@@ -42,7 +42,7 @@ def test_history_lists_snapshots_the_newest_first(folder: Path) -> None:
 
 def test_diff_counts_files_rows_and_bytes_and_names_schema_changes(tmp_path: Path) -> None:
     (tmp_path / "events.yaml").write_text(TABLES)
-    assert run_cli("apply", "-f", tmp_path).code == 0
+    apply_here(tmp_path)
     table = embedded_catalog(tmp_path).load_table(("sales", "events"))
     table.append(rows(0, 10))
     table.append(rows(10, 5))

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 
-from tests.integration.cli.conftest import TABLES, embedded_catalog, environment, rows, run_cli, run_in_terminal
+from tests.integration.cli.conftest import (
+    TABLES,
+    apply_here,
+    embedded_catalog,
+    environment,
+    rows,
+    run_cli,
+    run_in_terminal,
+)
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -25,7 +33,7 @@ def table_of(folder: Path) -> Table:
 
 def with_files(folder: Path, text: str, count: int) -> Table:
     (folder / "events.yaml").write_text(text)
-    assert run_cli("apply", "-f", folder).code == 0
+    apply_here(folder)
     table = table_of(folder)
     for first in range(0, count * 10, 10):
         table.append(rows(first, 10))
