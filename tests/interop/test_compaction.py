@@ -33,13 +33,13 @@ class Lake:
     def __init__(self, spark: LocalSpark, catalog: Catalog, name: str) -> None:
         self.name = name
         self.catalog = catalog
-        self._session = spark.session
+        self.session = spark.session
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self._session.sql(statement.replace("LAKE", self.name)).collect()]
+        return [tuple(row) for row in self.session.sql(statement.replace("LAKE", self.name)).collect()]
 
     def rows(self, version: int | None = None) -> list[str]:
-        self._session.sql(f"REFRESH TABLE {self.name}.db.t")
+        self.session.sql(f"REFRESH TABLE {self.name}.db.t")
         as_of = "" if version is None else f"VERSION AS OF {version}"
         return sorted(repr(row) for row in self.sql(f"SELECT * FROM LAKE.db.t {as_of}"))
 
@@ -173,6 +173,91 @@ def test_equality_deletes_read_by_java_are_the_ones_applied_by_us(lake: Lake) ->
     assert len(before) == 12
     assert result.rows_deleted == 4
     assert lake.rows() == before
+
+
+def java_equality_deletes(lake: Lake, columns: list[str], rows: list[dict[str, object]], city: str | None) -> None:
+    """Written and committed by Iceberg's own Java code; in one partition, or everywhere in a table without any."""
+    session = lake.session
+    gateway = session.sparkContext._gateway
+    assert gateway is not None
+    iceberg = gateway.jvm.org.apache.iceberg
+    table = iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, f"{lake.name}.db.t")
+    ids = gateway.new_array(gateway.jvm.int, len(columns))
+    for place, column in enumerate(columns):
+        ids[place] = table.schema().findField(column).fieldId()
+    schema = table.schema().select(columns)
+    factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table)
+    factory = factory.equalityFieldIds(ids).equalityDeleteRowSchema(schema).build()
+    output = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).format(iceberg.FileFormat.PARQUET).build()
+    partition = None
+    if city is not None:
+        partition = iceberg.PartitionData(table.spec().partitionType())
+        partition.set(0, city)
+        file = output.newOutputFile(table.spec(), partition)
+    else:
+        file = output.newOutputFile()
+    writer = factory.newEqualityDeleteWriter(file, table.spec(), partition)
+    for row in rows:
+        record = iceberg.data.GenericRecord.create(schema)
+        for name, value in row.items():
+            record.setField(name, value)
+        writer.write(record)
+    writer.close()
+    table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_equality_deletes_written_by_javas_own_api(lake: Lake, partitioned: bool) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id int, city string, name string) USING iceberg "
+        f"{'PARTITIONED BY (city)' if partitioned else ''} TBLPROPERTIES ('format-version'='2')"
+    )
+    for start in (0, 6, 12):
+        lake.sql(
+            "INSERT INTO LAKE.db.t SELECT /*+ COALESCE(1) */ id, concat('c', id % 2), IF(id % 5 = 0, NULL, 'n') "
+            f"FROM range({start}, {start + 6})"
+        )
+    java_equality_deletes(lake, ["id"], [{"id": 2}, {"id": 9}, {"id": 14}], "c0" if partitioned else None)
+    lake.sql("INSERT INTO LAKE.db.t VALUES (2, 'c0', 'again')")
+    java_equality_deletes(
+        lake, ["id", "name"], [{"id": 10, "name": None}, {"id": 4, "name": None}], "c0" if partitioned else None
+    )
+    before = lake.rows()
+
+    result = lake.compact()
+
+    assert lake.rows() == before
+    assert result.rows_deleted == (3 if partitioned else 4)  # 9 is in another partition, and 4 has a name
+    assert {file.content for file in data_files(lake.table())} == {DataFileContent.DATA}
+    assert len(before) == 19 - result.rows_deleted
+
+
+def test_java_reads_files_that_moved_to_a_new_partition_spec(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id bigint, city string, ts timestamp) USING iceberg PARTITIONED BY (city) "
+        f"TBLPROPERTIES ('format-version'='2', {MERGE_ON_READ})"
+    )
+    for start in (0, 20):
+        lake.sql(
+            "INSERT INTO LAKE.db.t SELECT id, concat('c', id % 2), timestamp_seconds(id * 40000 - 100000) "
+            f"FROM range({start}, {start + 20})"
+        )
+    lake.sql("DELETE FROM LAKE.db.t WHERE id IN (3, 24)")
+    lake.sql("ALTER TABLE LAKE.db.t DROP PARTITION FIELD city")
+    lake.sql("ALTER TABLE LAKE.db.t ADD PARTITION FIELD bucket(3, id)")
+    lake.sql("ALTER TABLE LAKE.db.t ADD PARTITION FIELD days(ts)")
+    before = lake.rows()
+
+    lake.compact(EAGER.model_copy(update={"use_current_spec": True}))
+
+    assert lake.rows() == before
+    partitions = "SELECT DISTINCT spec_id FROM LAKE.db.t.files"
+    assert lake.sql(partitions) == [(lake.table().spec().spec_id,)]
+    # Java places rows by the same transforms: it finds each where it looks for it.
+    for number in (0, 17, 39):
+        where = f"id = {number} AND ts = timestamp_seconds({number} * 40000 - 100000)"
+        assert lake.sql(f"SELECT id FROM LAKE.db.t WHERE {where}") == [(number,)]
+    assert len(read_with_duckdb(lake.table().metadata_location)) == 38
 
 
 def test_java_finds_rows_by_our_statistics(lake: Lake) -> None:
