@@ -15,6 +15,7 @@ from tests.servers.cache import ensure_entry, say
 
 VERSION = "1.5.5"
 _PACKAGES = [f"{name}=={VERSION}" for name in ("duckdb", "duckdb-extension-avro", "duckdb-extension-iceberg")]
+_PACKAGES.append("pytz==2026.6")  # without it DuckDB gives no timestamps with a zone to Python
 
 _READ = """
 import importlib.util, json, pathlib, sys
@@ -37,7 +38,7 @@ def _environment() -> Path:
         python = str(folder / "bin" / "python")
         toolchain.run([python, "-m", "pip", "install", "--quiet", *_PACKAGES], what=f"DuckDB {VERSION}")
 
-    return ensure_entry(f"duckdb-{VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", make)
+    return ensure_entry(f"duckdb-{VERSION}-zones-python{sys.version_info[0]}.{sys.version_info[1]}", make)
 
 
 def read_with_duckdb(metadata_location: str) -> list[dict[str, Any]]:
