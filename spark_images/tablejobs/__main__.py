@@ -12,11 +12,11 @@ import sys
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 
 from tableformat.catalogs import open_catalog
-from tableformat.errors import PermanentError, TransientError
 from tableformat.maintenance.job import JobReport, MaintenanceJob
+from tablejobs.attempt import Attempt
+from tablejobs.failures import ask_storage, classify
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
 
@@ -48,25 +48,24 @@ def main() -> int:
 
 
 def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[JobReport, int]:
+    catalog, attempt = None, None
     try:
-        return carry_out(job, open_catalog(job.catalog), reporter, cores=cores, now=datetime.now(UTC)), SUCCEEDED
-    except PermanentError as error:
-        return _failed(type(error).__name__, error), GIVE_UP
-    except NoSuchTableError as error:
-        return _failed("TableNotFound", error), GIVE_UP
-    except CommitFailedException as error:
-        return _failed("CommitConflict", error), TRY_AGAIN
-    except CommitStateUnknownException as error:
-        return _failed("CommitStateUnknown", error), TRY_AGAIN
-    except (TransientError, OSError) as error:
-        return _failed(type(error).__name__, error), TRY_AGAIN
+        attempt = Attempt.of(job, cores=cores)
+        catalog = open_catalog(job.catalog)
+        return carry_out(job, catalog, reporter, attempt, now=datetime.now(UTC)), SUCCEEDED
     except Exception as error:
-        logger.exception("run=%s ended by an error that nobody foresaw", job.run_id)
-        return _failed("InternalError", error), TRY_AGAIN
-
-
-def _failed(reason: str, error: Exception) -> JobReport:
-    return JobReport(succeeded=False, reason=reason, message=str(error))
+        failure = classify(
+            error,
+            out_of_memory=attempt is not None and attempt.ran_out_of_memory(),
+            storage=None if catalog is None else ask_storage(catalog),
+        )
+        if not failure.is_foreseen:
+            logger.exception("run=%s ended by an error that nobody foresaw", job.run_id)
+        report = JobReport(succeeded=False, reason=failure.reason, message=failure.message)
+        return report, TRY_AGAIN if failure.try_again else GIVE_UP
+    finally:
+        if attempt is not None:
+            attempt.remove_executors()
 
 
 if __name__ == "__main__":

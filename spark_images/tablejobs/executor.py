@@ -9,9 +9,10 @@ the counts of what was read. Spark takes the output of one attempt at each part,
 """
 
 import contextlib
+import logging
 import queue
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pyspark import AccumulatorParam, InheritableThread, SparkContext
@@ -27,17 +28,52 @@ from tableformat.engine.division import (
     sample,
     write_range,
 )
+from tableformat.maintenance.sizing import JobSize, Workload
+from tablejobs.pods import DriverPod
 from tablejobs.session import start_session, stop_session
+
+logger = logging.getLogger("tablejobs")
 
 _LARGE_TASK_FILES = 8
 
 
+class SessionExecutor:
+    """Runs tasks in a session that is there, and stays its owner's."""
+
+    def __init__(self, session: SparkSession, size: JobSize | None = None) -> None:
+        """`size` is the session's, where that has executors: of those on their way Spark itself knows nothing yet."""
+        self._context = session.sparkContext
+        parallel = self._context.defaultParallelism
+        in_pods = size is not None and size.executors > 0
+        self._cores = size.executors * size.cores if size is not None and in_pods else parallel
+        self._cores_in_one_place = size.cores if size is not None and in_pods else parallel
+
+    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+        divisions = {task.task_id: division for task in tasks if (division := self._division(task, len(tasks)))}
+        if whole := [task for task in tasks if task.task_id not in divisions]:
+            # Cores that would be idle for want of tasks work inside them.
+            threads = min(max(1, self._cores // len(whole)), self._cores_in_one_place)
+            yield from _run_whole(self._context, whole, threads=threads)
+        for division in divisions.values():
+            yield _run_divided(self._context, division)
+
+    def _division(self, task: RewriteTask, tasks: int) -> Division | None:
+        """A task is divided where cores would be idle for want of tasks, or if it is very large."""
+        if tasks >= self._cores and task.source_bytes < _LARGE_TASK_FILES * task.target_file_bytes:
+            return None
+        return divide(task, cores=self._cores)
+
+
 class SparkExecutor:
-    def __init__(self, *, cores: int | None = None, session: SparkSession | None = None) -> None:
-        """A session that is given stays the caller's; otherwise one is started when it is needed."""
-        self._cores = cores
+    """Runs tasks in a Spark of the size that the first of them ask for: a later plan of the run is what is left."""
+
+    def __init__(self, sizing: Callable[[Workload], JobSize], *, driver: DriverPod | None = None) -> None:
+        """`driver` is this process's pod, where executors can be pods too."""
+        self._sizing = sizing
+        self._driver = driver
         self._cleanup = contextlib.ExitStack()
-        self._session = session
+        self._session: SparkSession | None = None
+        self.size: JobSize | None = None
 
     def __enter__(self) -> "SparkExecutor":
         return self
@@ -46,29 +82,22 @@ class SparkExecutor:
         self._cleanup.close()
 
     def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
-        if not tasks:
-            return
-        context = self.context()
-        divisions = {task.task_id: division for task in tasks if (division := _division(context, task, len(tasks)))}
-        if whole := [task for task in tasks if task.task_id not in divisions]:
-            yield from _run_on(context, whole)
-        for division in divisions.values():
-            yield _run_divided(context, division)
+        if tasks:
+            session = self._start(Workload.of(tasks))
+            yield from SessionExecutor(session, self.size).run(tasks)
 
-    def context(self) -> SparkContext:
+    def context(self, work: Workload) -> SparkContext:
+        """For other work that Spark spreads."""
+        return self._start(work).sparkContext
+
+    def _start(self, work: Workload) -> SparkSession:
         if self._session is None:
+            self.size = self._sizing(work)
+            logger.info("%s", self.size)
             scratch = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-spark-"))
-            self._session = start_session(Path(scratch), cores=self._cores)
+            self._session = start_session(Path(scratch), self.size, self._driver if self.size.executors else None)
             self._cleanup.callback(stop_session, self._session)
-        return self._session.sparkContext
-
-
-def _division(context: SparkContext, task: RewriteTask, tasks: int) -> Division | None:
-    """A task is divided where cores would be idle for want of tasks, or if it is very large."""
-    cores = context.defaultParallelism
-    if tasks >= cores and task.source_bytes < _LARGE_TASK_FILES * task.target_file_bytes:
-        return None
-    return divide(task, cores=cores)
+        return self._session
 
 
 def _run_divided(context: SparkContext, division: Division) -> RewriteResult:
@@ -91,12 +120,9 @@ class _Results(AccumulatorParam[list[RewriteResult]]):
         return value1
 
 
-def _run_on(context: SparkContext, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+def _run_whole(context: SparkContext, tasks: Sequence[RewriteTask], *, threads: int) -> Iterator[RewriteResult]:
     results = context.accumulator([], _Results())
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-
-    # Cores that would be idle for want of tasks work inside them.
-    threads = max(1, context.defaultParallelism // len(tasks))
 
     def work() -> None:
         try:

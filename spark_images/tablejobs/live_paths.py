@@ -4,34 +4,40 @@ Reading manifests is what an orphan scan of a large table computes for; listing 
 itself is one pass over sorted numbers. Small tables are read by the driver alone, without a JVM.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
+from pyspark import SparkContext
 
 from tableformat.maintenance.orphans.listing import PackedPaths
 from tableformat.maintenance.orphans.planning import live_paths
 from tableformat.maintenance.reachability import Reachability, TableFile
-from tablejobs.executor import SparkExecutor
+from tableformat.maintenance.sizing import LEAST_TASK_BYTES, Workload
 
 LARGE_BYTES = 256 * 1024 * 1024
 _TASK_BYTES = 32 * 1024 * 1024
 
 
 class SparkLivePaths:
-    def __init__(self, table: Table, executor: SparkExecutor, *, large_bytes: int = LARGE_BYTES) -> None:
+    def __init__(
+        self, table: Table, context: Callable[[Workload], SparkContext], *, large_bytes: int = LARGE_BYTES
+    ) -> None:
+        """`context` is where Spark is, for this much work."""
         self._table = table
-        self._executor = executor
+        self._context = context
         self._large_bytes = large_bytes
 
     def __call__(self, manifests: Sequence[TableFile]) -> Iterator[PackedPaths]:
         name = ".".join(self._table.name())
-        if sum(manifest.size_bytes for manifest in manifests) < self._large_bytes:
+        size = sum(manifest.size_bytes for manifest in manifests)
+        if size < self._large_bytes:
             yield live_paths(Reachability(name, self._table.io), manifests)
             return
         properties, location = dict(self._table.io.properties), self._table.location()
         portions = list(_portions(manifests))
-        read = self._executor.context().parallelize(portions, len(portions))
+        work = Workload(bytes=size, parts=len(portions), task_bytes=LEAST_TASK_BYTES)
+        read = self._context(work).parallelize(portions, len(portions))
         yield from read.map(lambda portion: _read(name, properties, location, portion)).toLocalIterator()
 
 

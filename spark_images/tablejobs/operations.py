@@ -32,18 +32,19 @@ from tableformat.maintenance.retention import RowRetentionOptions, plan_row_rete
 from tableformat.maintenance.rollback import RollbackOptions, plan_rollback, roll_back
 from tableformat.maintenance.storage import open_store
 from tableformat.maintenance.summaries import PlanSummary, summarize
+from tablejobs.attempt import Attempt
 from tablejobs.executor import SparkExecutor
 from tablejobs.live_paths import SparkLivePaths
 from tablejobs.reporting import Reporter
 
 
 def carry_out(
-    job: MaintenanceJob, catalog: Catalog, reporter: Reporter, *, cores: int | None, now: datetime
+    job: MaintenanceJob, catalog: Catalog, reporter: Reporter, attempt: Attempt, *, now: datetime
 ) -> JobReport:
     before = take_figures(job, catalog)
     if job.dry_run:
         return _dry_run(job, catalog, now=now).model_copy(update={"before": before})
-    run = _Run(job, catalog, reporter, cores, now)
+    run = _Run(job, catalog, reporter, attempt, now)
     report = run.carry_out()
     after = before if isinstance(job.work, InspectWork) else take_figures(job, catalog)
     return report.model_copy(update={"plan": run.plan, "before": before, "after": after})
@@ -84,7 +85,7 @@ class _Run:
     job: MaintenanceJob
     catalog: Catalog
     reporter: Reporter
-    cores: int | None
+    attempt: Attempt
     now: datetime
     plan: PlanSummary | None = field(default=None, init=False)
 
@@ -106,7 +107,7 @@ class _Run:
                 return _inspect(self.job, self.catalog.load_table(self.job.identifier))
 
     def _compact(self, options: CompactionOptions) -> JobReport:
-        with SparkExecutor(cores=self.cores) as executor:
+        with SparkExecutor(self.attempt.size, driver=self.attempt.driver) as executor:
             result = compact(
                 self.catalog,
                 self.job.identifier,
@@ -117,7 +118,7 @@ class _Run:
                 progress=self._progress,
             )
         done = f"rewrote {result.files_rewritten} files into {result.files_added}"
-        return _completed(done if result.snapshot_id else "nothing to compact", compaction=result)
+        return _completed(_with_note(done, executor) if result.snapshot_id else "nothing to compact", compaction=result)
 
     def _expire(self, options: ExpiryOptions) -> JobReport:
         result = expire_snapshots(self.catalog, self.job.identifier, options, now=self.now, planned=self._planned)
@@ -126,13 +127,13 @@ class _Run:
         return _completed("nothing to expire" if nothing else done, expiry=result)
 
     def _remove_orphans(self, options: OrphanOptions) -> JobReport:
-        with SparkExecutor(cores=self.cores) as executor:
+        with SparkExecutor(self.attempt.size) as executor:
             result = remove_orphans(
                 self.catalog,
                 self.job.identifier,
                 options,
                 now=self.now,
-                read=SparkLivePaths(self.catalog.load_table(self.job.identifier), executor),
+                read=SparkLivePaths(self.catalog.load_table(self.job.identifier), executor.context),
                 planned=self._planned,
             )
         done = f"of {result.orphans} orphan files {result.files_deleted} were deleted and {result.files_marked} marked"
@@ -146,7 +147,7 @@ class _Run:
         return _completed(done if result.snapshot_id else "no manifests to rewrite", manifests=result)
 
     def _remove_old_rows(self, options: RowRetentionOptions) -> JobReport:
-        with SparkExecutor(cores=self.cores) as executor:
+        with SparkExecutor(self.attempt.size, driver=self.attempt.driver) as executor:
             result = remove_old_rows(
                 self.catalog,
                 self.job.identifier,
@@ -157,7 +158,7 @@ class _Run:
                 planned=self._planned,
             )
         done = f"removed {result.rows_removed} rows"
-        return _completed(done if result.snapshot_id else "no rows are too old", rows=result)
+        return _completed(_with_note(done, executor) if result.snapshot_id else "no rows are too old", rows=result)
 
     def _roll_back(self, options: RollbackOptions) -> JobReport:
         result = roll_back(
@@ -173,6 +174,10 @@ class _Run:
         if progress.tasks_done == 0:
             self.plan = PlanSummary(files=progress.files, bytes=progress.bytes)
         self.reporter.progress(progress)
+
+
+def _with_note(done: str, executor: SparkExecutor) -> str:
+    return f"{done} ({executor.size.note})" if executor.size is not None and executor.size.note else done
 
 
 def _completed(message: str, **results: object) -> JobReport:

@@ -10,9 +10,13 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tableformat.maintenance.compaction import Progress
 from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
+
+if TYPE_CHECKING:
+    from kubernetes import client
 
 SECONDS_BETWEEN_UPDATES = 3.0
 TERMINATION_LOG = "/dev/termination-log"
@@ -70,17 +74,24 @@ def _note(progress: Progress) -> None:
         log.write(json.dumps(figures) + "\n")
 
 
+def api_client() -> "client.ApiClient":
+    """By the pod's service account; elsewhere by the kubeconfig. The library takes long to import."""
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    try:
+        config.load_incluster_config(configuration)
+    except config.ConfigException:
+        return config.new_client_from_config()
+    return client.ApiClient(configuration)
+
+
 class _StatusWriter:
     def __init__(self, run: RunReference) -> None:
-        from kubernetes import client, config
+        from kubernetes import client
 
         self._run = run
-        configuration = client.Configuration()
-        try:
-            config.load_incluster_config(configuration)
-            self._api = client.CustomObjectsApi(client.ApiClient(configuration))
-        except config.ConfigException:
-            self._api = client.CustomObjectsApi(config.new_client_from_config())
+        self._api = client.CustomObjectsApi(api_client())
 
     def write(self, progress: Progress) -> None:
         body = {

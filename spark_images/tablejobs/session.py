@@ -8,8 +8,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tableformat.errors import PermanentError
+from tableformat.maintenance.sizing import JobSize
+from tablejobs.configuration import spark_configuration
+from tablejobs.pods import DriverPod
 
-_ATTEMPTS = 4
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -24,29 +26,20 @@ class JavaMissing(PermanentError):
     """There is no Java for Spark to run on. Nothing was changed."""
 
 
-def start_session(scratch: Path, *, cores: int | None = None) -> SparkSession:
-    """A session in local mode; `scratch` is for Spark's own temporary files."""
+def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None) -> SparkSession:
+    """`scratch` is for Spark's own temporary files; `driver` is this process's pod, where there are executors."""
     _require_java()
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOGGING)
+    if driver is not None:
+        driver.write_template(scratch)
     os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must find the packages that the driver has
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData -XX:TieredStopAtLevel=1")
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    java_options = f"-XX:-UsePerfData -XX:+UseSerialGC -Dlog4j2.configurationFile=file:{logging}"
-    return (
-        # The second number is how often a task is tried: in local mode the setting for it below is not heeded.
-        SparkSession.builder.master(f"local[{cores or '*'},{_ATTEMPTS}]")
-        .appName("tablewright")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", java_options)
-        .config("spark.local.dir", str(scratch))
-        .config("spark.task.maxFailures", str(_ATTEMPTS))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+    os.environ.setdefault("SPARK_LOCAL_IP", driver.ip if driver is not None else "127.0.0.1")
+    builder = SparkSession.builder
+    for name, value in spark_configuration(size, driver, scratch=scratch, logging=logging).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _require_java() -> None:

@@ -17,6 +17,7 @@ from tableformat.maintenance.manifests import ManifestOptions, ManifestResult
 from tableformat.maintenance.orphans import OrphanOptions, OrphanResult
 from tableformat.maintenance.retention import RowRetentionOptions, RowRetentionResult
 from tableformat.maintenance.rollback import RollbackOptions, RollbackResult
+from tableformat.maintenance.sizing import ExecutorLimits
 from tableformat.maintenance.summaries import PlanSummary
 
 TERMINATION_MESSAGE_BYTES = 4096
@@ -85,6 +86,10 @@ class MaintenanceJob(_Value):
     """Plan, with the planner of the real run, and change nothing."""
     small_file_bytes: PositiveInt | None = None
     """For the figures before and after: a file is small below this. By default as the work or the table says."""
+    executors: ExecutorLimits | None = None
+    """What the work may be spread over, where the driver is a pod that may have others."""
+    out_of_memory: int = Field(default=0, ge=0)
+    """How many runs of this work in a row ended for want of memory before this one."""
     run: RunReference | None = None
 
 

@@ -92,9 +92,10 @@ def test_spark_runs_tasks_in_the_jobs_image_and_uses_the_class_data_archive(jobs
     job = """
         import os, tempfile
         from pathlib import Path
+        from tableformat.maintenance.sizing import JobSize
         from tablejobs.session import start_session, stop_session
         with tempfile.TemporaryDirectory() as scratch:
-            session = start_session(Path(scratch), cores=2)
+            session = start_session(Path(scratch), JobSize(executors=0, cores=2, tasks_at_once=2, memory_bytes=0))
             java = session.sparkContext._gateway.proc.pid
             maps = Path(f"/proc/{java}/maps").read_text()
             tasks = session.sparkContext.parallelize([1, 2], 2)

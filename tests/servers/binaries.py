@@ -19,6 +19,7 @@ from tests.servers.cache import SetupError, ensure_entry, say
 KUBERNETES_VERSION = "1.34.4"
 ETCD_VERSION = "3.6.16"
 VERSITYGW_VERSION = "1.8.0"
+HELM_VERSION = "3.21.4"
 DYNAMODB_LOCAL = "com.amazonaws:DynamoDBLocal:2.6.1"
 ICEBERG_VERSION = "1.12.0"
 ICEBERG_SPARK_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
@@ -69,6 +70,7 @@ _KUBE_CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
 _KUBECTL = _kubernetes("kubectl")
 _ETCD = GoBinary("etcd", ETCD_VERSION, "tools", "go.etcd.io/etcd/server/v3")
 _VERSITYGW = GoBinary("versitygw", VERSITYGW_VERSION, "tools", "github.com/versity/versitygw/cmd/versitygw")
+_HELM = GoBinary("helm", HELM_VERSION, "tools", "helm.sh/helm/v3/cmd/helm")
 
 
 def etcd() -> Path:
@@ -89,6 +91,10 @@ def kube_controller_manager() -> Path:
 
 def versitygw() -> Path:
     return _VERSITYGW.path()
+
+
+def helm() -> Path:
+    return _HELM.path()
 
 
 def dynamodb_local() -> Path:
@@ -161,6 +167,7 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         kube_apiserver,
         kube_controller_manager,
         kubectl,
+        helm,
     ],
     "demo": [toolchain.java],
     "images": [toolchain.buildah, images.base_root_file_system],

@@ -1,6 +1,5 @@
-"""The Job of a MaintenanceRun: a pure builder. The pod meets the `restricted` Pod Security level."""
+"""The Job of a MaintenanceRun, and what it asks of the driver: pure builders."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -22,18 +21,13 @@ from tableformat.maintenance.job import (
 from tableformat.maintenance.orphans import OrphanOptions
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
-from tablewright.api.catalog import (
-    ACCESS_KEY,
-    REST_CREDENTIALS,
-    SECRET_KEY,
-    SESSION_TOKEN,
-    SecretReference,
-    TableCatalog,
-)
-from tablewright.api.jobs import JobFields, Quantities, Resources
+from tableformat.maintenance.sizing import ExecutorLimits
+from tablewright.act.pods import driver_pod, executor_template
+from tablewright.api.catalog import TableCatalog
+from tablewright.api.jobs import Executors, JobFields
 from tablewright.api.objects import KubernetesObject, owner_reference
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
-from tablewright.api.quantities import memory_bytes, millicores
+from tablewright.api.quantities import memory_bytes
 from tablewright.api.run import MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
 from tablewright.decide.maintenance import expiry_options
@@ -43,6 +37,8 @@ RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 BAD_CONFIGURATION_EXIT_CODE = 2  # the driver's word that trying again is of no use
+
+_SPREAD = (Operation.COMPACT, Operation.DELETE_EXPIRED_ROWS)  # what rewrites data files
 
 _STRATEGIES = {
     OrderStrategy.NONE: Strategy.BIN_PACK,
@@ -66,7 +62,12 @@ class JobSettings:
 
 
 def maintenance_job(
-    run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy, catalog: TableCatalog
+    run: MaintenanceRun,
+    table: ManagedTable,
+    policy: EffectivePolicy,
+    catalog: TableCatalog,
+    *,
+    out_of_memory: int = 0,
 ) -> MaintenanceJob:
     """What the driver is asked to do. It holds no credentials: the pod's environment supplies them."""
     return MaintenanceJob(
@@ -76,6 +77,8 @@ def maintenance_job(
         work=_work(run, table, policy),
         dry_run=run.spec.dry_run,
         small_file_bytes=_small_file_bytes(table, policy),
+        executors=_executor_limits(policy.jobs) if run.spec.operation in _SPREAD and not run.spec.dry_run else None,
+        out_of_memory=out_of_memory,
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
 
@@ -150,9 +153,26 @@ def _small_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
     return _target_file_bytes(table, policy) * 3 // 4
 
 
+def _executor_limits(fields: JobFields) -> ExecutorLimits | None:
+    """None where a queue admits the Job: it would know nothing of what the executors take."""
+    match fields.executors:
+        case Executors(most=int(most), cores=int(cores), memory=str(memory), bytes_each=int(each)) if most > 0:
+            limits = ExecutorLimits(most=most, cores=cores, memory_bytes=memory_bytes(memory), bytes_each=each)
+            return limits if fields.queue_name is None else None
+        case _:
+            return None
+
+
 def build_job(
-    run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy, catalog: TableCatalog, settings: JobSettings
+    run: MaintenanceRun,
+    table: ManagedTable,
+    policy: EffectivePolicy,
+    catalog: TableCatalog,
+    settings: JobSettings,
+    *,
+    out_of_memory: int = 0,
 ) -> KubernetesObject:
+    """`out_of_memory`: how many runs of this kind in a row ended for want of memory before this one."""
     fields = policy.jobs
     labels = {
         **(fields.labels or {}),
@@ -163,7 +183,10 @@ def build_job(
     }
     annotations = {"annotations": fields.annotations} if fields.annotations else {}
     queue = {} if fields.queue_name is None else {QUEUE_LABEL: fields.queue_name}
-    pod = _pod(maintenance_job(run, table, policy, catalog), fields, catalog, settings)
+    where = {"image": settings.image, "account": settings.service_account_name}
+    job = maintenance_job(run, table, policy, catalog, out_of_memory=out_of_memory)
+    template = None if job.executors is None else executor_template(labels, fields, catalog, **where)
+    pod = driver_pod(job.model_dump_json(), fields, catalog, executors=template, **where)
     spec: dict[str, Any] = {
         "backoffLimit": settings.backoff_limit,
         "ttlSecondsAfterFinished": settings.seconds_kept_after_end,
@@ -194,82 +217,6 @@ def _failure_rules() -> list[dict[str, Any]]:
         {"action": "FailJob", "onExitCodes": {"containerName": "driver", **codes}},
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
     ]
-
-
-def _pod(job: MaintenanceJob, fields: JobFields, catalog: TableCatalog, settings: JobSettings) -> dict[str, Any]:
-    return {
-        "restartPolicy": "Never",
-        "serviceAccountName": fields.service_account_name or settings.service_account_name,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 10001,
-            "runAsGroup": 10001,
-            "fsGroup": 10001,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        **_placement(fields),
-        "containers": [
-            {
-                "name": "driver",
-                "image": fields.image or settings.image,
-                "args": ["python", "-m", "tablejobs"],  # the image's entry point reaps what it leaves
-                "env": _environment(job, fields, catalog),
-                "resources": _resources(fields.resources),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - an emptyDir of the pod's own
-            }
-        ],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
-    }
-
-
-def _resources(declared: Resources) -> dict[str, Any]:
-    """With no limit below its request, as Kubernetes wants it: the two may come from different levels."""
-    requests, limits = declared.requests, declared.limits
-    cpu = _at_least(limits.cpu, requests.cpu, millicores)
-    memory = _at_least(limits.memory, requests.memory, memory_bytes)
-    return Resources(requests=requests, limits=Quantities(cpu=cpu, memory=memory)).to_json()
-
-
-def _at_least(limit: str | None, request: str | None, measure: Callable[[str], int]) -> str | None:
-    return limit if limit is None or request is None else max(limit, request, key=measure)
-
-
-def _placement(fields: JobFields) -> dict[str, Any]:
-    """Where the pod may run, and before whom."""
-    placement: dict[str, Any] = {
-        "nodeSelector": fields.node_selector,
-        "tolerations": [toleration.to_json() for toleration in fields.tolerations or ()],
-        "priorityClassName": fields.priority_class_name,
-    }
-    return {name: value for name, value in placement.items() if value}
-
-
-def _environment(job: MaintenanceJob, fields: JobFields, catalog: TableCatalog) -> list[dict[str, Any]]:
-    """What people declare first: of two variables of one name the later one holds, and that is ours."""
-    variables: list[dict[str, Any]] = [variable.to_json() for variable in fields.env or ()]
-    variables.append({"name": "TABLEWRIGHT_JOB", "value": job.model_dump_json()})
-    secret = catalog.spec.storage.credentials_secret_ref
-    if secret is not None:
-        for key, optional in ((ACCESS_KEY, False), (SECRET_KEY, False), (SESSION_TOKEN, True)):
-            variables.append(_from_secret(key, secret, key, optional=optional))
-    rest = catalog.spec.rest
-    if rest is not None and rest.credentials_secret_ref is not None:
-        # By these names PyIceberg finds the properties of a catalog; it reads _ as -.
-        prefix = f"PYICEBERG_CATALOG__{catalog.metadata.name.upper().replace('-', '_')}__"
-        for key, name in REST_CREDENTIALS.items():
-            variables.append(_from_secret(prefix + name.upper(), rest.credentials_secret_ref, key, optional=True))
-    return variables
-
-
-def _from_secret(name: str, secret: SecretReference, key: str, *, optional: bool) -> dict[str, Any]:
-    reference = {"name": secret.name, "key": key, "optional": optional}
-    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
 def label_value(name: str) -> str:

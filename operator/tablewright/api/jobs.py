@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from tablewright.api.durations import PositiveDuration
 from tablewright.api.objects import ApiModel
-from tablewright.api.quantities import Memory, Processors
+from tablewright.api.quantities import Memory, Processors, Size
 from tablewright.api.texts import LabelKey, LabelValue, ObjectName, Written
 
 OWN_PREFIXES = ("tablewright.dev/", "app.kubernetes.io/")
@@ -31,6 +31,15 @@ class Quantities(ApiModel):
 class Resources(ApiModel):
     requests: Quantities = Quantities()
     limits: Quantities = Quantities()
+
+
+class Executors(ApiModel):
+    """What the work of one job may be spread over."""
+
+    most: int | None = Field(default=None, ge=0, le=1000)
+    cores: int | None = Field(default=None, ge=1, le=128)
+    memory: Memory | None = None
+    bytes_each: Size | None = None
 
 
 class Toleration(ApiModel):
@@ -68,6 +77,7 @@ class JobFields(ApiModel):
     image: Image | None = None
     service_account_name: ObjectName | None = None
     resources: Resources = Resources()
+    executors: Executors = Executors()
     deadline: PositiveDuration | None = None
     priority_class_name: ObjectName | None = None
     node_selector: Labels | None = None

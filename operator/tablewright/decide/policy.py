@@ -36,6 +36,10 @@ BUILT_IN: dict[str, Any] = {
     "jobs.resources.requests.cpu": "500m",
     "jobs.resources.requests.memory": "2Gi",
     "jobs.resources.limits.memory": "4Gi",
+    "jobs.executors.most": 4,
+    "jobs.executors.cores": 2,
+    "jobs.executors.memory": "4Gi",
+    "jobs.executors.bytes_each": 1 << 30,
     "suspend": False,
 }
 MOST_RUNS_WITHOUT_CATALOG = 5  # where the catalog is not there to say; nothing can run then anyway
@@ -48,7 +52,7 @@ _SCHEDULE_FIELDS = {
     Operation.DELETE_EXPIRED_ROWS: "retention.rows.schedule",
 }
 _JOBS = "jobs."
-_SIZES = ("layout.target_file_size", "compaction.max_bytes_per_run")
+_SIZES = ("layout.target_file_size", "compaction.max_bytes_per_run", "jobs.executors.bytes_each")
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ def _jobs(values: Mapping[str, Any]) -> JobFields:
             place = nested
             for parent in parents:
                 place = place.setdefault(parent, {})
-            place[name] = value
+            place[name] = format_size(value) if field in _SIZES else value
     return JobFields.model_validate(nested)
 
 

@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
-from tablejobs.executor import SparkExecutor
+from tablejobs.executor import SessionExecutor
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.tables import (
     IDENTIFIER,
@@ -49,8 +49,8 @@ def options(table: Table, **changes: Any) -> CompactionOptions:
 
 
 def compacted_on_spark(catalog: SqlCatalog, spark: LocalSpark, wanted: CompactionOptions) -> CompactionResult:
-    with SparkExecutor(session=spark.session) as executor:
-        return compact(catalog, IDENTIFIER, wanted, executor=executor, run_id=uuid.uuid4().hex, now=NOW)
+    executor = SessionExecutor(spark.session)
+    return compact(catalog, IDENTIFIER, wanted, executor=executor, run_id=uuid.uuid4().hex, now=NOW)
 
 
 def ids_by_file(table: Table) -> list[list[int]]:

@@ -32,7 +32,7 @@ from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
 from tableformat.maintenance.storage import Place
-from tablejobs.executor import SparkExecutor
+from tablejobs.attempt import Attempt
 from tablejobs.live_paths import SparkLivePaths
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
@@ -90,7 +90,7 @@ OPERATIONS = [
 def run(job: MaintenanceJob, catalog: LocalCatalog, now: datetime) -> JobReport:
     """As the driver has it, on the way of JSON there and back."""
     sent = MaintenanceJob.model_validate_json(job.model_dump_json())
-    report = carry_out(sent, catalog, Reporter(sent), cores=1, now=now)
+    report = carry_out(sent, catalog, Reporter(sent), Attempt.of(sent, cores=1), now=now)
     assert len(report.to_termination_message().encode()) <= 4096
     assert JobReport.model_validate_json(report.to_termination_message()) == report
     return report
@@ -237,9 +237,8 @@ def test_the_manifests_of_a_large_table_are_read_on_spark(
     options = OrphanOptions(action=OrphanAction.REPORT, min_age_ms=5 * DAY_MS)
     here = remove_orphans(catalog, IDENTIFIER, options, now=later(table))
 
-    with SparkExecutor(session=spark.session) as executor:
-        read = SparkLivePaths(table, executor, large_bytes=0)
-        there = remove_orphans(catalog, IDENTIFIER, options, now=later(table), read=read)
+    read = SparkLivePaths(table, lambda _: spark.session.sparkContext, large_bytes=0)
+    there = remove_orphans(catalog, IDENTIFIER, options, now=later(table), read=read)
 
     assert there == here
     assert (here.orphans, here.files_listed > 10) == (1, True)

@@ -174,7 +174,8 @@ def test_credentials_come_from_secrets_and_never_from_the_job_itself() -> None:
         storage={"credentialsSecretRef": {"name": "s3-keys"}},
     )
     found = variables(built(lake))
-    assert {name: v["valueFrom"]["secretKeyRef"]["name"] for name, v in found.items() if "valueFrom" in v} == {
+    secrets = {name: v["valueFrom"].get("secretKeyRef") for name, v in found.items() if "valueFrom" in v}
+    assert {name: reference["name"] for name, reference in secrets.items() if reference} == {
         "AWS_ACCESS_KEY_ID": "s3-keys",
         "AWS_SECRET_ACCESS_KEY": "s3-keys",
         "AWS_SESSION_TOKEN": "s3-keys",
@@ -185,3 +186,57 @@ def test_credentials_come_from_secrets_and_never_from_the_job_itself() -> None:
         "type": "rest",
         "uri": "https://catalog:8181",
     }
+
+
+def executor_pod(job: dict[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(variables(job)["TABLEWRIGHT_EXECUTOR_POD"]["value"]))
+
+
+def asked(job: dict[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(variables(job)["TABLEWRIGHT_JOB"]["value"]))
+
+
+def test_executors_are_pods_like_the_drivers_without_a_token_and_with_storage_keys_alone() -> None:
+    lake = catalog(
+        rest={"uri": "https://catalog:8181", "credentialsSecretRef": {"name": "rest-keys"}},
+        storage={"credentialsSecretRef": {"name": "s3-keys"}},
+    )
+    job = built(lake, jobs={"nodeSelector": {"disk": "fast"}, "env": [{"name": "TZ", "value": "UTC"}]})
+    template = executor_pod(job)
+    assert template["metadata"]["labels"]["tablewright.dev/run"] == "by-hand"
+    assert template["spec"]["automountServiceAccountToken"] is False
+    for shared in ("securityContext", "nodeSelector", "serviceAccountName", "enableServiceLinks", "volumes"):
+        assert template["spec"][shared] == pod(job)[shared]
+    [driver], [executor] = pod(job)["containers"], template["spec"]["containers"]
+    assert (executor["name"], executor["image"]) == ("executor", "jobs:1")
+    assert executor["securityContext"] == driver["securityContext"]
+    assert {variable["name"] for variable in executor["env"]} == {
+        *["TZ", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
+    }
+    told = {name: variables(job)[f"TABLEWRIGHT_POD_{name}"]["valueFrom"] for name in ("NAME", "NAMESPACE", "IP")}
+    assert told == {
+        "NAME": {"fieldRef": {"fieldPath": "metadata.name"}},
+        "NAMESPACE": {"fieldRef": {"fieldPath": "metadata.namespace"}},
+        "IP": {"fieldRef": {"fieldPath": "status.podIP"}},
+    }
+
+
+def test_the_driver_is_told_how_many_executors_the_levels_allow() -> None:
+    lake = catalog(jobs={"executors": {"most": 8, "bytesEach": "2Gi"}})
+    limits = asked(built(lake, jobs={"executors": {"cores": 3, "memory": "6Gi"}}))["executors"]
+    assert limits == {"most": 8, "cores": 3, "memory_bytes": 6 << 30, "bytes_each": 2 << 30}
+    defaults = asked(built())["executors"]
+    assert defaults == {"most": 4, "cores": 2, "memory_bytes": 4 << 30, "bytes_each": 1 << 30}
+
+
+@pytest.mark.parametrize("jobs", [{"executors": {"most": 0}}, {"queueName": "batch"}])
+def test_without_executors_the_driver_knows_nothing_of_pods(jobs: dict[str, Any]) -> None:
+    job = built(jobs=jobs)
+    assert asked(job)["executors"] is None
+    assert not [name for name in variables(job) if name.startswith(("TABLEWRIGHT_POD", "TABLEWRIGHT_EXEC"))]
+
+
+@pytest.mark.parametrize("made", [run("ExpireSnapshots"), run(dryRun=True)])
+def test_what_rewrites_no_data_files_gets_no_executors(made: MaintenanceRun) -> None:
+    table, lake = managed_table(), catalog()
+    assert maintenance_job(made, table, effective_policy(table, [], lake), lake).executors is None

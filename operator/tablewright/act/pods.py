@@ -1,0 +1,148 @@
+"""The pods of a run, as values: the driver's, and the template of its executors'. Both meet the `restricted` Pod
+Security level, and share everything that a policy says of where and how the jobs' pods run.
+
+Executors read and write files and nothing else, so they get the storage's credentials but no token of the API server.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tablewright.api.catalog import (
+    ACCESS_KEY,
+    REST_CREDENTIALS,
+    SECRET_KEY,
+    SESSION_TOKEN,
+    SecretReference,
+    TableCatalog,
+)
+from tablewright.api.jobs import JobFields, Quantities, Resources
+from tablewright.api.quantities import memory_bytes, millicores
+
+EXECUTOR_POD = "TABLEWRIGHT_EXECUTOR_POD"
+_WHERE_THE_DRIVER_RUNS = {
+    "TABLEWRIGHT_POD_NAME": "metadata.name",
+    "TABLEWRIGHT_POD_NAMESPACE": "metadata.namespace",
+    "TABLEWRIGHT_POD_IP": "status.podIP",
+}
+
+
+def driver_pod(
+    job: str,
+    fields: JobFields,
+    catalog: TableCatalog,
+    *,
+    image: str,
+    account: str,
+    executors: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """`job` is what the driver has to do; `executors` their template, where there may be any."""
+    # What people declare comes first: of two variables of one name the later one holds, and that is ours.
+    environment = [*_declared(fields), {"name": "TABLEWRIGHT_JOB", "value": job}]
+    if executors is not None:
+        environment += [
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in _WHERE_THE_DRIVER_RUNS.items()
+        ]
+        environment.append({"name": EXECUTOR_POD, "value": json.dumps(executors)})
+    container = {
+        **_container("driver", fields.image or image, [*environment, *_storage_keys(catalog), *_catalog_keys(catalog)]),
+        "args": ["python", "-m", "tablejobs"],  # the image's entry point reaps what it leaves
+        "resources": _resources(fields.resources),
+    }
+    return {"restartPolicy": "Never", **_pod_spec(fields, account, container)}
+
+
+def executor_template(
+    labels: Mapping[str, str], fields: JobFields, catalog: TableCatalog, *, image: str, account: str
+) -> dict[str, Any]:
+    """Spark adds the rest: the command, the addresses, and the resources, which depend on the plan."""
+    environment = [*_declared(fields), *_storage_keys(catalog)]
+    container = _container("executor", fields.image or image, environment)
+    annotations = {"annotations": fields.annotations} if fields.annotations else {}
+    spec = {**_pod_spec(fields, account, container), "automountServiceAccountToken": False}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": dict(labels), **annotations}, "spec": spec}
+
+
+def _pod_spec(fields: JobFields, account: str, container: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "serviceAccountName": fields.service_account_name or account,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "runAsGroup": 10001,
+            "fsGroup": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        **_placement(fields),
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+
+
+def _container(name: str, image: str, environment: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": image,
+        "env": list(environment),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - an emptyDir of the pod's own
+    }
+
+
+def _resources(declared: Resources) -> dict[str, Any]:
+    """With no limit below its request, as Kubernetes wants it: the two may come from different levels."""
+    requests, limits = declared.requests, declared.limits
+    cpu = _at_least(limits.cpu, requests.cpu, millicores)
+    memory = _at_least(limits.memory, requests.memory, memory_bytes)
+    return Resources(requests=requests, limits=Quantities(cpu=cpu, memory=memory)).to_json()
+
+
+def _at_least(limit: str | None, request: str | None, measure: Callable[[str], int]) -> str | None:
+    return limit if limit is None or request is None else max(limit, request, key=measure)
+
+
+def _placement(fields: JobFields) -> dict[str, Any]:
+    """Where the pod may run, and before whom."""
+    placement: dict[str, Any] = {
+        "nodeSelector": fields.node_selector,
+        "tolerations": [toleration.to_json() for toleration in fields.tolerations or ()],
+        "priorityClassName": fields.priority_class_name,
+    }
+    return {name: value for name, value in placement.items() if value}
+
+
+def _declared(fields: JobFields) -> list[dict[str, Any]]:
+    return [variable.to_json() for variable in fields.env or ()]
+
+
+def _storage_keys(catalog: TableCatalog) -> list[dict[str, Any]]:
+    secret = catalog.spec.storage.credentials_secret_ref
+    if secret is None:
+        return []
+    return [
+        _from_secret(key, secret, key, optional=optional)
+        for key, optional in ((ACCESS_KEY, False), (SECRET_KEY, False), (SESSION_TOKEN, True))
+    ]
+
+
+def _catalog_keys(catalog: TableCatalog) -> list[dict[str, Any]]:
+    rest = catalog.spec.rest
+    if rest is None or rest.credentials_secret_ref is None:
+        return []
+    # By these names PyIceberg finds the properties of a catalog; it reads _ as -.
+    prefix = f"PYICEBERG_CATALOG__{catalog.metadata.name.upper().replace('-', '_')}__"
+    return [
+        _from_secret(prefix + name.upper(), rest.credentials_secret_ref, key, optional=True)
+        for key, name in REST_CREDENTIALS.items()
+    ]
+
+
+def _from_secret(name: str, secret: SecretReference, key: str, *, optional: bool) -> dict[str, Any]:
+    reference = {"name": secret.name, "key": key, "optional": optional}
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}

@@ -1,0 +1,59 @@
+"""One attempt at a run: what this driver has to work with, and what earlier attempts say about how much it takes."""
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+
+from tableformat.maintenance.job import MaintenanceJob
+from tableformat.maintenance.sizing import ExecutorLimits, JobSize, Workload, size_job
+from tablejobs.container import kills_for_memory, memory_limit, processors
+from tablejobs.pods import DriverPod, PodsOfJob
+
+logger = logging.getLogger("tablejobs")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    driver: DriverPod | None
+    limits: ExecutorLimits | None
+    cores: int
+    earlier_out_of_memory: int
+    kills_before: int | None
+    """In this container; None where the driver is no pod, since then the count is of other processes, too."""
+
+    @classmethod
+    def of(cls, job: MaintenanceJob, *, cores: int | None) -> "Attempt":
+        driver = DriverPod.from_environment()
+        earlier = job.out_of_memory
+        if driver is not None and job.run is not None:
+            earlier += PodsOfJob(driver).earlier_attempts_out_of_memory(job.run.name)
+        return cls(
+            driver=driver,
+            limits=job.executors if driver is not None else None,
+            cores=cores or processors(),
+            earlier_out_of_memory=earlier,
+            kills_before=None if job.run is None else kills_for_memory(),
+        )
+
+    def size(self, work: Workload) -> JobSize:
+        return size_job(
+            work,
+            self.limits,
+            driver_cores=self.cores,
+            driver_memory_bytes=memory_limit(),
+            out_of_memory=self.earlier_out_of_memory,
+        )
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether a process of this attempt was killed for it, here or in an executor."""
+        if self.kills_before is not None and kills_for_memory() > self.kills_before:
+            return True
+        return self._pods is not None and self._pods.executors_out_of_memory() > 0
+
+    def remove_executors(self) -> None:
+        if self._pods is not None:
+            self._pods.remove_executors()
+
+    @cached_property
+    def _pods(self) -> PodsOfJob | None:
+        return None if self.driver is None else PodsOfJob(self.driver)

@@ -1,0 +1,71 @@
+"""What Spark is told: a pure function of the job's size and of where the driver runs.
+
+Without executors Spark works inside the driver. With them it is in client mode: executors are pods that Spark creates
+by way of the API server, and that find the driver by its pod's address.
+"""
+
+from pathlib import Path
+
+from tableformat.maintenance.sizing import HEAP_BYTES, MIB, JobSize
+from tablejobs.pods import DriverPod
+
+ATTEMPTS = 4
+_QUIET_JAVA = "-XX:-UsePerfData -XX:+UseSerialGC"
+
+
+def spark_configuration(size: JobSize, driver: DriverPod | None, *, scratch: Path, logging: Path) -> dict[str, str]:
+    """`scratch` is for Spark's own temporary files; the executors' template is in it, where there are executors."""
+    if size.executors and driver is not None:
+        place = _in_pods(size, driver, scratch / "executor-pod.json")
+    else:
+        place = _in_the_driver(size)
+    return {
+        **place,
+        "spark.app.name": "tablewright",
+        "spark.driver.memory": _spark_memory(HEAP_BYTES),
+        "spark.driver.extraJavaOptions": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logging}",
+        "spark.local.dir": str(scratch),
+        "spark.task.maxFailures": str(ATTEMPTS),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _in_the_driver(size: JobSize) -> dict[str, str]:
+    return {
+        # The second number is how often a task is tried: in local mode the setting for it is not heeded.
+        "spark.master": f"local[{size.tasks_at_once},{ATTEMPTS}]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+
+
+def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]:
+    return {
+        "spark.master": f"k8s://{driver.api_server}",
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": driver.ip,
+        "spark.driver.bindAddress": driver.ip,
+        "spark.kubernetes.namespace": driver.namespace,
+        "spark.kubernetes.driver.pod.name": driver.name,  # the owner of the executors' pods
+        "spark.kubernetes.container.image": driver.image,
+        "spark.kubernetes.authenticate.executor.serviceAccountName": driver.service_account,
+        "spark.kubernetes.executor.podNamePrefix": driver.name[:47].rstrip("-."),  # Spark takes no longer one
+        "spark.kubernetes.executor.podTemplateFile": str(template),
+        "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.executor.deleteOnTermination": "false",  # their end is looked at first
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",  # there is no such service, nor claims
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+        "spark.executor.instances": str(size.executors),
+        "spark.executor.cores": str(size.cores),
+        "spark.task.cpus": str(size.cores_of_a_task),
+        "spark.executor.memory": _spark_memory(HEAP_BYTES),
+        "spark.executor.memoryOverhead": _spark_memory(size.memory_bytes - HEAP_BYTES),
+        "spark.executor.extraJavaOptions": _QUIET_JAVA,
+    }
+
+
+def _spark_memory(size: int) -> str:
+    return f"{size // MIB}m"

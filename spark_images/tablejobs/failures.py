@@ -1,0 +1,87 @@
+"""Why a driver's run failed, as one CamelCase word for conditions and alerts, and whether trying again may help.
+
+Types decide, never an error's text. Where a library raises nothing better than OSError for everything that storage can
+answer, the storage itself is asked once more, by a client whose errors have codes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyiceberg.exceptions as iceberg
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import CatalogAccessError
+from tableformat.errors import PermanentError, TransientError
+from tableformat.maintenance.storage.s3 import s3_client
+
+_REFUSED = {401, 403}
+_BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
+    (CatalogAccessError, "CatalogAccessDenied", False),
+    (iceberg.NoSuchTableError, "TableNotFound", False),
+    (iceberg.ValidationException, "ValidationConflict", True),
+    (iceberg.CommitFailedException, "CommitConflict", True),
+    (iceberg.CommitStateUnknownException, "CommitStateUnknown", True),
+    (PermissionError, "BadCredentials", False),
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    reason: str
+    message: str
+    try_again: bool
+    is_foreseen: bool = True
+
+
+def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure | None = None) -> Failure:
+    """`out_of_memory`: whether a process of the run was killed for it. `storage`: what storage itself says, if asked.
+
+    A process that was killed explains every error that followed from it, except those that the library raises on
+    purpose.
+    """
+    for kind, reason, try_again in _BY_TYPE:
+        if isinstance(error, kind):
+            return Failure(reason, str(error), try_again)
+    if isinstance(error, PermanentError):
+        return Failure(type(error).__name__, str(error), try_again=False)
+    if out_of_memory:
+        message = "a process of the run was killed for want of memory; the next attempt gives each task more of it"
+        return Failure("OutOfMemory", message, try_again=True)
+    if storage is not None:
+        return storage
+    if isinstance(error, TransientError | OSError):
+        return Failure(type(error).__name__, str(error), try_again=True)
+    return Failure("InternalError", str(error), try_again=True, is_foreseen=False)
+
+
+def ask_storage(catalog: Catalog) -> Failure | None:
+    """What S3 says to whoever asks for the catalog's bucket; None where nothing is wrong, or it is no S3."""
+    scheme, _, rest = catalog.properties.get("warehouse", "").partition("://")
+    if scheme not in ("s3", "s3a", "s3n"):
+        return None
+    return ask_bucket(rest.partition("/")[0], catalog.properties)
+
+
+def ask_bucket(bucket: str, properties: Mapping[str, str]) -> Failure | None:
+    try:
+        s3_client(properties).head_bucket(Bucket=bucket)
+    except ClientError as error:
+        return of_status(bucket, error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        return Failure(
+            "BadCredentials", f"bucket {bucket}: {error}: name a Secret in the TableCatalog", try_again=False
+        )
+    except BotoCoreError as error:
+        return Failure("StorageUnavailable", f"bucket {bucket}: {error}", try_again=True)
+    return None
+
+
+def of_status(bucket: str, status: int) -> Failure | None:
+    if status in _REFUSED:
+        message = f"bucket {bucket}: storage refuses the credentials: correct the Secret that the TableCatalog names"
+        return Failure("BadCredentials", message, try_again=False)
+    if status == 404:
+        message = f"bucket {bucket}: there is no such bucket: create it, or correct the table's location"
+        return Failure("BucketNotFound", message, try_again=False)
+    return None
