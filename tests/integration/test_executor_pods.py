@@ -67,9 +67,9 @@ def image_in(folder: Path) -> str:
     """A path on which the image's entry point is found, and what it needs."""
     import pyspark
 
-    home = Path(pyspark.__file__).parent
+    home, entry_point = Path(pyspark.__file__).parent, ROOT / "spark_images" / "entrypoint.sh"
     scripts = {
-        "executor": f"SPARK_HOME={home} SPARK_CLASS_DATA=/nonexistent exec sh {ROOT}/spark_images/entrypoint.sh executor",
+        "executor": f"export SPARK_HOME={home} SPARK_CLASS_DATA=none\nexec sh {entry_point} executor",
         "tini": 'shift 2\nexec "$@"',
     }
     for name, text in scripts.items():

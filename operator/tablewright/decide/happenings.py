@@ -54,9 +54,12 @@ def start_happening(start: StartRun) -> Happening:
 
 def run_happenings(run: MaintenanceRun, status: MaintenanceRunStatus) -> tuple[Happening, ...]:
     """From the run's status to this one."""
+    what, key = f"{run.spec.operation}: run {run.metadata.name}", f"{run.metadata.uid}/{status.phase}"
+    if status.phase == Phase.PENDING and status.reason and status.reason != run.status.reason:
+        held_up = f"{run.metadata.uid}/{status.reason}"
+        return (Happening("RunHeldUp", _said(f"{what} waits", status), held_up, warning=True, run=run.metadata.name),)
     if status.phase == run.status.phase:
         return ()
-    what, key = f"{run.spec.operation}: run {run.metadata.name}", f"{run.metadata.uid}/{status.phase}"
     match status.phase:
         case Phase.RUNNING:
             return (Happening("RunStarted", f"{what} started", key, run=run.metadata.name),)

@@ -2,14 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 
 from tablewright.api.conditions import SUCCEEDED, Condition, condition, merged
 from tablewright.api.run import Cause, MaintenanceRun, MaintenanceRunStatus, Phase
+from tablewright.api.texts import shortened
 from tablewright.decide.causes import cause_of
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.schedules import next_opening
 from tablewright.decide.state import CreateJob, JobObservation, RunDecision
+
+OUT_OF_MEMORY = "OutOfMemory"  # as drivers and their pods' status say it
+POD_INTERVAL = timedelta(seconds=15)  # no event of the Job's tells why its pod does not start
+LONGEST_MESSAGE = 1024
 
 
 def waits_for(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> MaintenanceRun | None:
@@ -79,7 +85,23 @@ def decide_run(
             status = _with(run, now, phase=Phase.PENDING, message=waiting.message)
             return RunDecision(status, look_again_at=waiting.until)
         return RunDecision(_with(run, now, phase=Phase.PENDING, message=None, job_name=run.metadata.name), CreateJob())
-    return RunDecision(_from_job(run, job, now))
+    return RunDecision(_from_job(run, job, now), look_again_at=None if job.is_settled else now + POD_INTERVAL)
+
+
+def runs_out_of_memory(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> int:
+    """How many runs of the same operation in a row ended for want of memory, up to the last one before this."""
+    earlier = [
+        other
+        for other in others
+        if other.spec.operation == run.spec.operation and not other.spec.dry_run and other.status.is_finished
+    ]
+    earlier.sort(key=_end, reverse=True)
+    return len(list(takewhile(lambda other: other.status.reason == OUT_OF_MEMORY, earlier)))
+
+
+def _end(run: MaintenanceRun) -> tuple[str, str]:
+    end = run.status.completion_time
+    return end.isoformat() if end else "", run.metadata.name
 
 
 def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> MaintenanceRunStatus:
@@ -99,12 +121,17 @@ def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> Mainte
                 completion_time=now,
                 **told,
             )
+        if job.problem is not None and job.failure_reason == "JobFailed":  # of the last pod; the report is older
+            return _failed(run, job.problem.reason, job.problem.message, now, result=result)
         if report is not None and not report.succeeded:
             return _failed(run, report.reason, report.message, now, result=result, **told)
-        return _failed(run, "JobFailed", job.failure or "the Job failed", now, result=result)
+        return _failed(run, job.failure_reason, job.failure or "the Job failed", now, result=result)
+    if job.problem is not None:
+        told = {"reason": job.problem.reason, "message": shortened(job.problem.message, LONGEST_MESSAGE)}
+        return _with(run, now, phase=Phase.PENDING, job_name=run.metadata.name, **told)
     phase = Phase.RUNNING if job.active else Phase.PENDING
     started = run.status.start_time or (now if job.active else None)
-    return _with(run, now, phase=phase, message=None, job_name=run.metadata.name, start_time=started)
+    return _with(run, now, phase=phase, reason=None, message=None, job_name=run.metadata.name, start_time=started)
 
 
 def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime, **told: object) -> MaintenanceRunStatus:
@@ -127,7 +154,9 @@ def _outcome(status: MaintenanceRunStatus) -> Condition:
         case Phase.RUNNING:
             return condition(SUCCEEDED, None, "Running", "the run is under way")
         case _:
-            return condition(SUCCEEDED, None, "Waiting", status.message or "waits for its pod to start")
+            return condition(
+                SUCCEEDED, None, status.reason or "Waiting", status.message or "waits for its pod to start"
+            )
 
 
 def _place(run: MaintenanceRun) -> tuple[bool, str, str]:

@@ -83,6 +83,14 @@ class TableDecision:
 
 
 @dataclass(frozen=True)
+class PodProblem:
+    """Why a run's pod does not run, or ended without a report."""
+
+    reason: str  # CamelCase
+    message: str
+
+
+@dataclass(frozen=True)
 class JobObservation:
     """A run's Job as the API server has it."""
 
@@ -90,7 +98,10 @@ class JobObservation:
     succeeded: bool
     failed: bool
     failure: str = ""
+    failure_reason: str = "JobFailed"
     report: "DriverReport | None" = None  # from the termination message of the driver's last pod
+    problem: PodProblem | None = None
+    is_settled: bool = True  # the driver runs, or has ended: the Job itself tells of whatever comes next
 
 
 @dataclass(frozen=True)

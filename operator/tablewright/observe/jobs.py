@@ -1,6 +1,6 @@
 """Reads a run's Job, and the report that its driver left in the termination message, into values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
@@ -8,21 +8,39 @@ from tableformat.maintenance.job import JobReport, TableFigures
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.run import RunFigures, RunPlan, RunResult
 from tablewright.decide.state import DriverReport, JobObservation
+from tablewright.observe.pods import job_problem, newest_first
+
+_OWN_REASONS = {"DeadlineExceeded"}  # of a Job that failed; the others say no more than that pods failed
 
 
-def observe_job(job: KubernetesObject, pods: Sequence[KubernetesObject]) -> JobObservation:
+def observe_job(
+    job: KubernetesObject, pods: Sequence[KubernetesObject], events: Iterable[KubernetesObject] = ()
+) -> JobObservation:
+    """`pods` are the Job's; `events` are about it, where it has no pods."""
     status = job.get("status") or {}
     conditions = {
         condition["type"]: condition for condition in status.get("conditions") or [] if condition["status"] == "True"
     }
     failed = conditions.get("Failed")
+    reason = failed.get("reason", "") if failed else ""
+    newest = newest_first(pods)[:1]
     return JobObservation(
         active=bool(status.get("active")),
         succeeded="Complete" in conditions,
         failed=failed is not None,
-        failure=f"{failed.get('reason', '')}: {failed.get('message', '')}" if failed else "",
+        failure=f"{reason}: {failed.get('message', '')}" if failed else "",
+        failure_reason=reason if reason in _OWN_REASONS else "JobFailed",
         report=_last_report(pods),
+        problem=None if _last_report(newest) is not None else job_problem(job, pods, events),
+        is_settled=is_settled(job),
     )
+
+
+def is_settled(job: KubernetesObject) -> bool:
+    """Whether the driver runs or has ended; before that, only its pod can tell what it waits for."""
+    status = job.get("status") or {}
+    ended = any(each["status"] == "True" for each in status.get("conditions") or [] if each["type"] != "Suspended")
+    return ended or bool(status.get("ready"))
 
 
 def is_finished(job: KubernetesObject) -> bool:
@@ -93,7 +111,7 @@ def _result(report: JobReport) -> RunResult | None:
 
 
 def _last_report(pods: Sequence[KubernetesObject]) -> DriverReport | None:
-    for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True):
+    for pod in newest_first(pods):
         for container in (pod.get("status") or {}).get("containerStatuses") or []:
             terminated = (container.get("state") or {}).get("terminated") or {}
             report = read_report(terminated.get("message") or "")

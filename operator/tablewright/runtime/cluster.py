@@ -62,6 +62,11 @@ class Cluster:
         listed = self._request("GET", f"api/v1/namespaces/{namespace}/pods", query=query)
         return list(listed.get("items") or [])
 
+    def events_about_job(self, namespace: str, job: str) -> list[KubernetesObject]:
+        query = {"fieldSelector": f"regarding.kind=Job,regarding.name={job}"}
+        listed = self._request("GET", f"apis/events.k8s.io/v1/namespaces/{namespace}/events", query=query)
+        return list(listed.get("items") or [])
+
     def read_secret(self, namespace: str, name: str) -> dict[str, str] | None:
         secret = self._unless(404, "GET", f"api/v1/namespaces/{namespace}/secrets/{name}")
         if secret is None:

@@ -27,11 +27,11 @@ from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finali
 from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
-from tablewright.decide.runs import Waiting, decide_run, waits_for, why_it_waits
+from tablewright.decide.runs import Waiting, decide_run, runs_out_of_memory, waits_for, why_it_waits
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.decide.validity import Problem, usability_status
-from tablewright.observe.jobs import is_finished, observe_job
+from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims, pointer_name
@@ -291,7 +291,8 @@ class Reconciler:
 
     def _create_job(self, run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog) -> None:
         try:
-            job = build_job(run, table, self.policy_of(table), catalog, self._jobs)
+            failed = runs_out_of_memory(run, self.runs_of(table))
+            job = build_job(run, table, self.policy_of(table), catalog, self._jobs, out_of_memory=failed)
             self._cluster.create_job(job)
         except Exception:
             self._line.give_back(Place(*run.key), run.metadata.creation_timestamp or self._clock())
@@ -330,7 +331,10 @@ class Reconciler:
             job = self._cluster.read_job(namespace, name)
         if job is None:
             return None
-        return observe_job(job, self._cluster.pods_of_job(namespace, name) if is_finished(job) else ())
+        if is_settled(job) and not is_finished(job):
+            return observe_job(job, ())
+        pods = self._cluster.pods_of_job(namespace, name)
+        return observe_job(job, pods, () if pods else self._cluster.events_about_job(namespace, name))
 
 
 def parse_policy(obj: KubernetesObject) -> TablePolicy:

@@ -170,7 +170,7 @@ def test_pods_are_counted_that_were_killed_for_memory() -> None:
     def ended(reason: str) -> dict[str, object]:
         return {"status": {"containerStatuses": [{"state": {"terminated": {"reason": reason}}}]}}
 
-    running = {"status": {"containerStatuses": [{"state": {"running": {}}}]}}
+    running: dict[str, object] = {"status": {"containerStatuses": [{"state": {"running": {}}}]}}
     assert count_out_of_memory([ended("OOMKilled"), ended("Error"), running, {}, ended("OOMKilled")]) == 2
 
 

@@ -1,0 +1,66 @@
+"""Why a run's pod does not run, or ended without a word, as one reason that people and alerts can use.
+
+From the status of the pod and of the Job, and, where there is no pod at all, from what the Job controller says of its
+attempts to create one: nothing but an event tells of a quota that is used up.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tablewright.api.objects import KubernetesObject
+from tablewright.decide.state import PodProblem
+
+_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_CONFIGURATION = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+def pod_problem(pod: KubernetesObject) -> PodProblem | None:
+    """What keeps the pod from running, or what ended it; None where it runs, or may yet."""
+    status, name = pod.get("status") or {}, pod["metadata"]["name"]
+    for container in status.get("containerStatuses") or []:
+        state = container.get("state") or {}
+        terminated, waiting = state.get("terminated") or {}, state.get("waiting") or {}
+        if terminated.get("reason") == "OOMKilled":
+            message = f"pod {name} was killed for want of memory; the next attempt gives each task more of it"
+            return PodProblem("OutOfMemory", message)
+        if waiting.get("reason") in _IMAGE:
+            return PodProblem("ImageNotPulled", _said(f"pod {name}: image {container.get('image', '')}", waiting))
+        if waiting.get("reason") in _CONFIGURATION:
+            return PodProblem("PodNotStarted", _said(f"pod {name}", waiting))
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
+    disrupted = conditions.get("DisruptionTarget") or {}
+    if status.get("reason") == "Evicted" or disrupted.get("status") == "True":
+        return PodProblem("Evicted", _said(f"pod {name}", status if status.get("reason") == "Evicted" else disrupted))
+    scheduled = conditions.get("PodScheduled") or {}
+    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
+        return PodProblem("Unschedulable", _said(f"no node takes pod {name}", scheduled))
+    return None
+
+
+def job_problem(
+    job: KubernetesObject, pods: Sequence[KubernetesObject], events: Iterable[KubernetesObject]
+) -> PodProblem | None:
+    """Of the newest pod; without any, why there is none."""
+    if (job.get("spec") or {}).get("suspend"):
+        return PodProblem("Queued", "the Job is suspended until its queue admits it")
+    if pods:
+        return pod_problem(newest_first(pods)[0])
+    failed = [event for event in events if event.get("reason") == "FailedCreate"]
+    if not failed:
+        return None
+    last = max(failed, key=_time_of)
+    return PodProblem("PodsNotCreated", f"no pod can be created: {last.get('note') or 'no reason was given'}")
+
+
+def newest_first(pods: Iterable[KubernetesObject]) -> list[KubernetesObject]:
+    return sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
+
+
+def _time_of(event: KubernetesObject) -> str:
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("deprecatedLastTimestamp"), event.get("eventTime"))
+    return next((str(time) for time in times if time), "")
+
+
+def _said(what: str, source: dict[str, Any]) -> str:
+    return ": ".join(str(text) for text in (what, source.get("reason"), source.get("message")) if text)

@@ -1,0 +1,53 @@
+"""Why a driver's run failed: by type, and by what storage answers."""
+
+import pytest
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+
+from tableformat.catalogs import CatalogAccessError
+from tableformat.maintenance.errors import StorageUnavailable, TooYoung
+from tablejobs.failures import Failure, classify, of_status
+
+REFUSED = Failure("BadCredentials", "refused", try_again=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "try_again"),
+    [
+        (CatalogAccessError("x"), "CatalogAccessDenied", False),
+        (NoSuchTableError("x"), "TableNotFound", False),
+        (ValidationException("x"), "ValidationConflict", True),
+        (CommitFailedException("x"), "CommitConflict", True),
+        (PermissionError("x"), "BadCredentials", False),
+        (TooYoung("x"), "TooYoung", False),
+        (StorageUnavailable("x"), "StorageUnavailable", True),
+        (OSError("x"), "OSError", True),
+        (ValueError("x"), "InternalError", True),
+    ],
+)
+def test_a_type_has_its_reason(error: Exception, reason: str, try_again: bool) -> None:
+    found = classify(error)
+    assert (found.reason, found.message, found.try_again) == (reason, "x", try_again)
+    assert found.is_foreseen == (reason != "InternalError")
+
+
+def test_what_followed_from_a_kill_for_memory_is_named_after_it() -> None:
+    assert classify(ValueError("a worker vanished"), out_of_memory=True).reason == "OutOfMemory"
+    assert classify(TooYoung("x"), out_of_memory=True).reason == "TooYoung"
+
+
+def test_what_storage_says_itself_wins_over_what_a_library_made_of_it() -> None:
+    assert classify(OSError("x"), storage=REFUSED) == REFUSED
+    assert classify(StorageUnavailable("x"), storage=REFUSED) == REFUSED
+    assert classify(NoSuchTableError("x"), storage=REFUSED).reason == "TableNotFound"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(403, "BadCredentials"), (401, "BadCredentials"), (404, "BucketNotFound"), (200, None), (500, None)],
+)
+def test_an_answer_of_storage_has_its_reason(status: int, reason: str | None) -> None:
+    found = of_status("lake", status)
+    assert (found and found.reason) == reason
+    if found is not None:
+        assert "bucket lake" in found.message
+        assert not found.try_again
