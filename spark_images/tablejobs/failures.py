@@ -37,9 +37,11 @@ class Failure:
 def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure | None = None) -> Failure:
     """`out_of_memory`: whether a process of the run was killed for it. `storage`: what storage itself says, if asked.
 
-    A process that was killed explains every error that followed from it, except those that the library raises on
-    purpose.
+    Storage that refuses everything explains whatever was made of it: to some libraries a file that may not be read does
+    not exist. A process that was killed explains what followed, except errors that the library raises on purpose.
     """
+    if storage is not None and not storage.try_again:
+        return storage
     for kind, reason, try_again in _BY_TYPE:
         if isinstance(error, kind):
             return Failure(reason, str(error), try_again)

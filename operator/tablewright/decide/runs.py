@@ -115,6 +115,7 @@ def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> Mainte
                 run,
                 now,
                 phase=Phase.SUCCEEDED,
+                reason=None,
                 message=report.message if report else "the Job completed",
                 result=result,
                 job_name=run.metadata.name,
@@ -127,8 +128,10 @@ def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> Mainte
             return _failed(run, report.reason, report.message, now, result=result, **told)
         return _failed(run, job.failure_reason, job.failure or "the Job failed", now, result=result)
     if job.problem is not None:
-        told = {"reason": job.problem.reason, "message": shortened(job.problem.message, LONGEST_MESSAGE)}
-        return _with(run, now, phase=Phase.PENDING, job_name=run.metadata.name, **told)
+        message = shortened(job.problem.message, LONGEST_MESSAGE)
+        return _with(
+            run, now, phase=Phase.PENDING, reason=job.problem.reason, message=message, job_name=run.metadata.name
+        )
     phase = Phase.RUNNING if job.active else Phase.PENDING
     started = run.status.start_time or (now if job.active else None)
     return _with(run, now, phase=phase, reason=None, message=None, job_name=run.metadata.name, start_time=started)

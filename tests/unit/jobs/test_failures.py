@@ -36,9 +36,15 @@ def test_what_followed_from_a_kill_for_memory_is_named_after_it() -> None:
 
 
 def test_what_storage_says_itself_wins_over_what_a_library_made_of_it() -> None:
-    assert classify(OSError("x"), storage=REFUSED) == REFUSED
-    assert classify(StorageUnavailable("x"), storage=REFUSED) == REFUSED
-    assert classify(NoSuchTableError("x"), storage=REFUSED).reason == "TableNotFound"
+    for error in (OSError("x"), StorageUnavailable("x"), NoSuchTableError("x"), TooYoung("x"), ValueError("x")):
+        assert classify(error, storage=REFUSED, out_of_memory=True) == REFUSED
+
+
+def test_storage_that_does_not_answer_explains_only_what_nothing_else_does() -> None:
+    away = Failure("StorageUnavailable", "away", try_again=True)
+    assert classify(OSError("x"), storage=away) == away
+    assert classify(TooYoung("x"), storage=away).reason == "TooYoung"
+    assert classify(ValueError("x"), storage=away, out_of_memory=True).reason == "OutOfMemory"
 
 
 @pytest.mark.parametrize(

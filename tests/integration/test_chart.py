@@ -1,0 +1,145 @@
+"""The Helm chart: rendered by a real helm, and taken by a real API server in a dry run."""
+
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+
+from tests.servers import binaries
+from tests.servers.kubernetes import KubernetesAccess, kubectl
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "tablewright"
+INSTALL = ROOT / "examples" / "install"
+
+
+def helm(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([str(binaries.helm()), *arguments], capture_output=True, text=True)
+
+
+def rendered(namespace: str = "system", release: str = "tablewright", **values: Any) -> list[dict[str, Any]]:
+    found = helm("template", release, str(CHART), "-n", namespace, *_set(values))
+    assert found.returncode == 0, found.stderr
+    return [document for document in yaml.safe_load_all(found.stdout) if document]
+
+
+def _set(values: dict[str, Any]) -> list[str]:
+    return [part for name, value in values.items() for part in ("--set-json", f"{name}={json.dumps(value)}")]
+
+
+def only(documents: list[dict[str, Any]], kind: str, name: str | None = None) -> dict[str, Any]:
+    [found] = [
+        each for each in documents if each["kind"] == kind and (name is None or each["metadata"]["name"] == name)
+    ]
+    return found
+
+
+def rules_in(path: Path, kind: str, name: str) -> list[dict[str, Any]]:
+    return list(only(list(yaml.safe_load_all(path.read_text())), kind, name)["rules"])
+
+
+def test_helm_finds_nothing_to_complain_of() -> None:
+    found = helm("lint", "--strict", str(CHART))
+    assert found.returncode == 0, found.stdout
+    assert "0 chart(s) failed" in found.stdout
+
+
+def test_a_package_holds_the_definitions_of_the_repository(tmp_path: Path) -> None:
+    found = helm("package", str(CHART), "-d", str(tmp_path))
+    assert found.returncode == 0, found.stderr
+    with tarfile.open(next(tmp_path.glob("*.tgz"))) as package:
+        packed = {
+            Path(member.name).name: (package.extractfile(member) or pytest.fail(member.name)).read()
+            for member in package
+            if member.isfile() and "/crds/" in member.name
+        }
+    assert packed == {path.name: path.read_bytes() for path in (ROOT / "crds").iterdir()}
+
+
+def test_rights_over_the_whole_cluster_are_those_of_the_example() -> None:
+    documents = rendered()
+    role = only(documents, "ClusterRole")
+    assert role["rules"] == rules_in(INSTALL / "operator.yaml", "ClusterRole", "tablewright-operator")
+    lease = only(documents, "Role", "tablewright-lease")
+    assert lease["rules"] == rules_in(INSTALL / "operator.yaml", "Role", "tablewright-lease")
+    assert not [document for document in documents if document["metadata"]["name"] == "tablewright-jobs"]
+
+
+def test_rights_over_namespaces_need_no_cluster_role() -> None:
+    documents = rendered(watchNamespaces=["sales", "web"])
+    assert not [document for document in documents if document["kind"].startswith("Cluster")]
+    rules = rules_in(INSTALL / "operator.yaml", "ClusterRole", "tablewright-operator")
+    jobs = rules_in(INSTALL / "jobs.yaml", "Role", "tablewright-jobs")
+    for namespace in ("sales", "web"):
+        mine = [document for document in documents if document["metadata"].get("namespace") == namespace]
+        assert only(mine, "Role", "tablewright")["rules"] == rules
+        assert only(mine, "Role", "tablewright-jobs")["rules"] == jobs
+        assert only(mine, "ServiceAccount", "tablewright-jobs")
+    [container] = only(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"--namespace=sales", "--namespace=web"} <= set(container["args"])
+
+
+def test_the_pod_is_the_examples_own() -> None:
+    example = only(list(yaml.safe_load_all((INSTALL / "operator.yaml").read_text())), "Deployment")
+    expected, found = (each["spec"]["template"]["spec"] for each in (example, only(rendered(), "Deployment")))
+    [wanted], [container] = expected["containers"], found["containers"]
+    for field in ("env", "ports", "livenessProbe", "readinessProbe", "resources", "securityContext", "volumeMounts"):
+        assert container[field] == wanted[field]
+    assert found["volumes"] == expected["volumes"]
+    assert found["terminationGracePeriodSeconds"] == expected["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"replicas": 0}, "replicas"),
+        ({"replicas": "two"}, "replicas"),
+        ({"image.pullPolicy": "Sometimes"}, "pullPolicy"),
+        ({"operator.logFormat": "xml"}, "logFormat"),
+        ({"operator.leaseSeconds": 0}, "leaseSeconds"),
+        ({"watchNamespaces": ["Sales"]}, "watchNamespaces"),
+        ({"jobs.image.repository": ""}, "repository"),
+        ({"jobz": {}}, "jobz"),
+        ({"operator.concurency": 3}, "concurency"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_field(values: dict[str, Any], field: str) -> None:
+    found = helm("template", "tablewright", str(CHART), *_set(values))
+    assert found.returncode != 0
+    assert field in found.stderr
+
+
+@pytest.mark.parametrize("namespaced", [False, True])
+def test_the_api_server_takes_everything_at_the_restricted_level(
+    namespaced: bool, kubernetes: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str
+) -> None:
+    level = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}
+    client.CoreV1Api(kube_api).patch_namespace(kube_namespace, {"metadata": {"labels": level}})
+    values: dict[str, Any] = {
+        "watchNamespaces": [kube_namespace] if namespaced else [],
+        "jobs.namespaces": [kube_namespace],
+        "jobs.serviceAccount.annotations": {"example.com/role": "tables"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "batch", "operator": "Exists"}],
+        "podLabels": {"team": "data"},
+    }
+    documents = rendered(kube_namespace, **values)
+    deployment = only(documents, "Deployment")
+    template = deployment["spec"]["template"]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", **template["metadata"]},
+        "spec": template["spec"],
+    }
+    pod["spec"]["serviceAccountName"] = "default"  # the dry run creates none
+    stream = "\n---\n".join(json.dumps(document) for document in [*documents, pod])
+    command = ["apply", "--server-side", "--dry-run=server", "-n", kube_namespace, "-f", "-"]
+    taken = kubectl(kubernetes, *command, stdin=stream)
+    assert len(taken.splitlines()) == len(documents) + 1
