@@ -22,8 +22,13 @@ def helm(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([str(binaries.helm()), *arguments], capture_output=True, text=True)
 
 
+def template(release: str, namespace: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
+    version = f"--kube-version={binaries.KUBERNETES_VERSION}"
+    return helm("template", release, str(CHART), "-n", namespace, version, *_set(values))
+
+
 def rendered(namespace: str = "system", release: str = "tablewright", **values: Any) -> list[dict[str, Any]]:
-    found = helm("template", release, str(CHART), "-n", namespace, *_set(values))
+    found = template(release, namespace, values)
     assert found.returncode == 0, found.stderr
     return [document for document in yaml.safe_load_all(found.stdout) if document]
 
@@ -109,7 +114,7 @@ def test_the_pod_is_the_examples_own() -> None:
     ],
 )
 def test_a_bad_value_is_refused_by_the_name_of_its_field(values: dict[str, Any], field: str) -> None:
-    found = helm("template", "tablewright", str(CHART), *_set(values))
+    found = template("tablewright", "system", values)
     assert found.returncode != 0
     assert field in found.stderr
 
