@@ -15,7 +15,10 @@ from tableformat.catalogs import CatalogAccessError
 from tableformat.errors import PermanentError, TransientError
 from tableformat.maintenance.storage.s3 import s3_client
 
-_REFUSED = {401, 403}
+_BAD_KEYS = {
+    *["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"],
+    *["AuthorizationHeaderMalformed", "InvalidSecurity"],
+}
 _BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
     (CatalogAccessError, "CatalogAccessDenied", False),
     (iceberg.NoSuchTableError, "TableNotFound", False),
@@ -67,9 +70,10 @@ def ask_storage(catalog: Catalog) -> Failure | None:
 
 def ask_bucket(bucket: str, properties: Mapping[str, str]) -> Failure | None:
     try:
-        s3_client(properties).head_bucket(Bucket=bucket)
+        # A listing rather than a question about the bucket alone, whose answer would have no code.
+        s3_client(properties).list_objects_v2(Bucket=bucket, MaxKeys=1)
     except ClientError as error:
-        return of_status(bucket, error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        return of_code(bucket, error.response.get("Error", {}).get("Code", ""))
     except (NoCredentialsError, PartialCredentialsError) as error:
         return Failure(
             "BadCredentials", f"bucket {bucket}: {error}: name a Secret in the TableCatalog", try_again=False
@@ -79,11 +83,15 @@ def ask_bucket(bucket: str, properties: Mapping[str, str]) -> Failure | None:
     return None
 
 
-def of_status(bucket: str, status: int) -> Failure | None:
-    if status in _REFUSED:
-        message = f"bucket {bucket}: storage refuses the credentials: correct the Secret that the TableCatalog names"
+def of_code(bucket: str, code: str) -> Failure | None:
+    """Not being allowed to list says nothing of the files, so that is no more than a hint."""
+    if code in _BAD_KEYS:
+        message = f"bucket {bucket}: storage refuses the keys ({code}): correct the Secret that the TableCatalog names"
         return Failure("BadCredentials", message, try_again=False)
-    if status == 404:
+    if code == "NoSuchBucket":
         message = f"bucket {bucket}: there is no such bucket: create it, or correct the table's location"
         return Failure("BucketNotFound", message, try_again=False)
+    if code == "AccessDenied":
+        message = f"bucket {bucket}: storage denies access: grant the keys that the TableCatalog names what they need"
+        return Failure("AccessDenied", message, try_again=True)
     return None

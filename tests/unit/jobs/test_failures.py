@@ -5,7 +5,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, Valida
 
 from tableformat.catalogs import CatalogAccessError
 from tableformat.maintenance.errors import StorageUnavailable, TooYoung
-from tablejobs.failures import Failure, classify, of_status
+from tablejobs.failures import Failure, classify, of_code
 
 REFUSED = Failure("BadCredentials", "refused", try_again=False)
 
@@ -48,12 +48,20 @@ def test_storage_that_does_not_answer_explains_only_what_nothing_else_does() -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "reason"),
-    [(403, "BadCredentials"), (401, "BadCredentials"), (404, "BucketNotFound"), (200, None), (500, None)],
+    ("code", "reason", "try_again"),
+    [
+        ("SignatureDoesNotMatch", "BadCredentials", False),
+        ("InvalidAccessKeyId", "BadCredentials", False),
+        ("NoSuchBucket", "BucketNotFound", False),
+        ("AccessDenied", "AccessDenied", True),
+    ],
 )
-def test_an_answer_of_storage_has_its_reason(status: int, reason: str | None) -> None:
-    found = of_status("lake", status)
-    assert (found and found.reason) == reason
-    if found is not None:
-        assert "bucket lake" in found.message
-        assert not found.try_again
+def test_an_answer_of_storage_has_its_reason(code: str, reason: str, try_again: bool) -> None:
+    found = of_code("lake", code)
+    assert found is not None
+    assert (found.reason, found.try_again) == (reason, try_again)
+    assert "bucket lake" in found.message
+
+
+def test_an_answer_that_blames_nobody_has_none() -> None:
+    assert of_code("lake", "InternalError") is None
