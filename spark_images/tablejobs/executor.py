@@ -41,18 +41,18 @@ class SessionExecutor:
     """Runs tasks in a session that is there, and stays its owner's."""
 
     def __init__(self, session: SparkSession, size: JobSize | None = None) -> None:
-        """`size` is the session's, where that has executors: of those on their way Spark itself knows nothing yet."""
+        """`size` is the session's, where it has one: of executors on their way Spark itself knows nothing yet."""
         self._context = session.sparkContext
         parallel = self._context.defaultParallelism
-        in_pods = size is not None and size.executors > 0
-        self._cores = size.executors * size.cores if size is not None and in_pods else parallel
-        self._cores_in_one_place = size.cores if size is not None and in_pods else parallel
+        self._cores = parallel if size is None else size.cores * max(1, size.executors)
+        self._cores_in_one_place = parallel if size is None else size.cores
+        self._cores_of_a_task = 1 if size is None else size.cores_of_a_task
 
     def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
         divisions = {task.task_id: division for task in tasks if (division := self._division(task, len(tasks)))}
         if whole := [task for task in tasks if task.task_id not in divisions]:
-            # Cores that would be idle for want of tasks work inside them.
-            threads = min(max(1, self._cores // len(whole)), self._cores_in_one_place)
+            # Cores that would be idle for want of tasks, or of memory for more at once, work inside them.
+            threads = min(max(self._cores_of_a_task, self._cores // len(whole)), self._cores_in_one_place)
             yield from _run_whole(self._context, whole, threads=threads)
         for division in divisions.values():
             yield _run_divided(self._context, division)
