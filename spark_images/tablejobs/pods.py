@@ -32,11 +32,11 @@ class DriverPod:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "DriverPod | None":
-        """None where the driver is no pod, or one that may have no others."""
-        template = environment.get("TABLEWRIGHT_EXECUTOR_POD")
-        if template is None:
+        """None where the driver is no pod, or may have no others, or was not told where the API server is."""
+        template, host = environment.get("TABLEWRIGHT_EXECUTOR_POD"), environment.get("KUBERNETES_SERVICE_HOST")
+        if template is None or host is None:
             return None
-        host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
+        port = environment.get("KUBERNETES_SERVICE_PORT", "443")
         return cls(
             name=environment["TABLEWRIGHT_POD_NAME"],
             namespace=environment["TABLEWRIGHT_POD_NAMESPACE"],

@@ -162,8 +162,10 @@ def test_an_address_of_the_sixth_version_is_written_as_one() -> None:
     assert driver.api_server == "https://[fd00::1]:443"
 
 
-def test_a_driver_that_was_given_no_template_has_no_executors() -> None:
-    assert DriverPod.from_environment({}) is None
+@pytest.mark.parametrize("missing", ["TABLEWRIGHT_EXECUTOR_POD", "KUBERNETES_SERVICE_HOST"])
+def test_a_driver_without_a_template_or_an_api_server_has_no_executors(missing: str) -> None:
+    told = {name: value for name, value in ENVIRONMENT.items() if name != missing}
+    assert DriverPod.from_environment(told) is None
 
 
 def test_pods_are_counted_that_were_killed_for_memory() -> None:
