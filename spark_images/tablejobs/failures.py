@@ -18,6 +18,7 @@ from tableformat.maintenance.storage.s3 import s3_client
 _BAD_KEYS = {
     *["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"],
     *["AuthorizationHeaderMalformed", "InvalidSecurity"],
+    "XAdminUserNotFound",  # the Versity gateway's word for an access key that it does not know
 }
 _BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
     (CatalogAccessError, "CatalogAccessDenied", False),

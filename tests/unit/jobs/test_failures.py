@@ -52,6 +52,7 @@ def test_storage_that_does_not_answer_explains_only_what_nothing_else_does() -> 
     [
         ("SignatureDoesNotMatch", "BadCredentials", False),
         ("InvalidAccessKeyId", "BadCredentials", False),
+        ("XAdminUserNotFound", "BadCredentials", False),
         ("NoSuchBucket", "BucketNotFound", False),
         ("AccessDenied", "AccessDenied", True),
     ],
