@@ -115,7 +115,10 @@ class ParquetFileWriter:
 def encoded(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:
     """The pages of one row group, and what the footer says of it."""
     body, footer = _parts(rows, options)
-    return body, footer.structs(_FILE_ROW_GROUPS)[0]
+    groups = footer.structs(_FILE_ROW_GROUPS)
+    if len(groups) != 1 or groups[0].number(_GROUP_ROWS) != rows.num_rows:  # to join the first alone would lose rows
+        raise ValueError(f"{rows.num_rows} rows became {len(groups)} row groups")
+    return body, groups[0]
 
 
 def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:

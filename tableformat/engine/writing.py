@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ROW_GROUP_ROWS = 1024 * 1024
+_MOST_ROW_GROUP_ROWS = 64 * 1024 * 1024  # pyarrow divides what is more
 _CODECS = {"uncompressed": "none"}
 
 
@@ -71,7 +72,8 @@ class RollingWriter:
         self._row_group_bytes = int(
             task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES)
         )
-        self._row_group_rows = int(task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS))
+        limit = int(task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS))
+        self._row_group_rows = min(limit, _MOST_ROW_GROUP_ROWS)
         self._attempt = uuid.uuid4()
         self._rows_expected = task.source_records if rows_expected is None else rows_expected
         self._rows_flushed = 0

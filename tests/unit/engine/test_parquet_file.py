@@ -14,7 +14,7 @@ from pyiceberg.types import BooleanType, DoubleType, ListType, LongType, MapType
 
 from tableformat.engine.bloom import BloomFilter, bloom_filters
 from tableformat.engine.parallel import Workers
-from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
+from tableformat.engine.parquet_file import FileForm, ParquetFileWriter, encoded
 from tableformat.engine.projection import arrow_schema
 from tableformat.engine.thrift import decode, encode
 
@@ -146,3 +146,10 @@ def test_a_bloom_filter_is_no_larger_than_the_table_allows() -> None:
     assert small == BloomFilter("name", 0.01, None, max_bytes=1024).options(10**7)["ndv"]
     assert isinstance(small, int)
     assert 500 < small < 1024
+
+
+def test_rows_that_do_not_become_one_row_group_are_refused() -> None:
+    rows = pa.table({"x": pa.nulls(64 * 1024 * 1024 + 1, pa.bool_())})  # one more than pyarrow puts into one
+
+    with pytest.raises(ValueError, match="2 row groups"):
+        encoded(rows, {})
