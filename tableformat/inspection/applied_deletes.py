@@ -23,12 +23,13 @@ class AppliedDeletes:
     """Rows are those of the snapshot's tables of data files and of deletes."""
 
     def __init__(self, files: SnapshotFiles, *, global_specs: Collection[int]) -> None:
-        self._partitions = integers(files.data, "partition")
+        # Wide enough for products with the number of commits: narrower ones run over, and deletes are lost.
+        self._partitions: Integers = integers(files.data, "partition").astype(np.int64)
         self._sequences = integers(files.data, "sequence_number")
         self._records = integers(files.data, "records")
         self._paths = files.data["path"]
         deletes = files.deletes
-        self._of_partition = integers(deletes, "partition")
+        self._of_partition: Integers = integers(deletes, "partition").astype(np.int64)
         self._until = _last_sequence_number(files)
         self._deleting = integers(deletes, "records").astype(np.float64)
         is_equality = integers(deletes, "content") == DataFileContent.EQUALITY_DELETES.value

@@ -55,6 +55,12 @@ class AvroContent:
     blocks_at: int
     records: int
 
+    @property
+    def form(self) -> str:
+        """Equal for files whose records mean the same, byte by byte: their plain schemas may agree by chance."""
+        columns = [(column.field_id, column.within, column.avro_type) for column in self.columns]
+        return json.dumps([self.plain_schema, self.codec, columns], sort_keys=True)
+
     def blocks(self, sync: bytes) -> bytes | bytearray | memoryview:
         """As a file with another marker between its blocks has them."""
         if sync == self.sync:

@@ -122,9 +122,9 @@ def parse_manifest(path: str, kind: ManifestContent, content: bytes) -> EncodedM
 
 def decode_manifests(manifests: Sequence[EncodedManifest]) -> list[DecodedManifest]:
     """Those that were written alike are decoded together, because each call has its price."""
-    alike: dict[tuple[str, str, ManifestContent], list[int]] = defaultdict(list)
+    alike: dict[tuple[str, ManifestContent], list[int]] = defaultdict(list)
     for number, manifest in enumerate(manifests):
-        alike[manifest.avro.plain_schema, manifest.avro.codec, manifest.content].append(number)
+        alike[manifest.avro.form, manifest.content].append(number)
     decoded: dict[int, DecodedManifest] = {}
     for numbers in alike.values():
         group = [manifests[number] for number in numbers]

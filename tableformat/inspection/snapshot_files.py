@@ -181,11 +181,11 @@ def _first_row_ids(manifests: Sequence[ManifestFile], entries: pa.Table, counts:
 
 def _number_partitions(
     manifests: Sequence[ManifestFile], decoded: Sequence[DecodedManifest]
-) -> tuple[npt.NDArray[np.int32], Partitions]:
+) -> tuple[Integers, Partitions]:
     """The number of each file's partition, for the files of all the manifests in their order."""
     counts = np.array([manifest.entries.num_rows for manifest in decoded], np.int64)
     starts = np.cumsum(counts) - counts
-    numbers = np.zeros(int(counts.sum()), np.int32)
+    numbers: Integers = np.zeros(int(counts.sum()), np.int64)  # products of them must not run over
     spec_ids: list[Integers] = []
     places: list[Integers] = []
     values: dict[int, pa.Table] = {}
@@ -225,12 +225,18 @@ def _joined(arrays: list[Integers]) -> Integers:
 
 def _in_one_form(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     """The values of one partition field, whose type may have been another, or unknown, when a manifest was written."""
-    types = {column.type for column in columns}
-    known = [data_type for data_type in types if not pa.types.is_null(data_type)]
-    data_type = known[0] if known else pa.null()
+    known = [column.type for column in columns if not pa.types.is_null(column.type)]
+    # Types only ever become wider: a value that is cast to the widest stays itself.
+    data_type = max(known, key=_width) if known else pa.null()
     return pa.chunked_array(
         [chunk.cast(data_type) for column in columns for chunk in column.chunks], data_type
     ).combine_chunks()
+
+
+def _width(data_type: pa.DataType) -> int:
+    if pa.types.is_decimal(data_type):
+        return int(data_type.precision)
+    return int(data_type.bit_width) if pa.types.is_primitive(data_type) else 0
 
 
 def _distinct(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:

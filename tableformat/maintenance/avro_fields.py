@@ -40,9 +40,9 @@ class AvroFields:
         record without a status for one of a dead file would cost a live one.
         """
         parsed = [self._parse(*file) for file in files]
-        alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+        alike: dict[str, list[int]] = defaultdict(list)
         for number, content in enumerate(parsed):
-            alike[content.plain_schema, content.codec].append(number)
+            alike[content.form].append(number)
         found: dict[int, list[pa.Array]] = {}
         for numbers in alike.values():
             try:

@@ -3,12 +3,13 @@
 from collections import defaultdict
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.manifest import DataFileContent
 
-from tableformat.inspection import AppliedDeletes, DataIndex, DeleteIndex, LiveFile
+from tableformat.inspection import AppliedDeletes, DataIndex, DeleteIndex, LiveFile, Partitions, SnapshotFiles
 from tests.unit.inspection.files import GLOBAL_SPEC, live, snapshot_of
 
 paths = st.sampled_from(["a", "b", "c", "d", "ö"])
@@ -70,3 +71,34 @@ def test_files_of_a_partition_have_the_deletes_of_each_of_them(data: list[LiveFi
     for rows in by_partition.values():
         together = applied.of(np.array(rows)).tolist()
         assert together == sorted({delete for row in rows for delete in applied.of(np.array([row])).tolist()})
+
+
+def test_deletes_apply_however_many_partitions_and_commits_there_are() -> None:
+    """Their product goes beyond 32 bits."""
+    number = 60_000
+    data = pa.table(
+        {
+            "partition": pa.array(np.arange(number), pa.int32()),
+            "sequence_number": np.arange(1, number + 1),
+            "records": np.full(number, 10),
+            "path": pa.array([str(each) for each in range(number)], pa.large_string()),
+        }
+    )
+    reached = [5, 30_000, 50_000, number - 1]
+    deletes = pa.table(
+        {
+            "partition": pa.array(reached, pa.int32()),
+            "sequence_number": np.full(4, number + 5),
+            "records": np.ones(4, np.int64),
+            "content": pa.array([DataFileContent.EQUALITY_DELETES.value] * 4, pa.int8()),
+            "path_lower": pa.nulls(4, pa.binary()),
+            "path_upper": pa.nulls(4, pa.binary()),
+            "spec_id": pa.array([1] * 4, pa.int32()),
+        }
+    )
+    nowhere = Partitions(np.zeros(0, np.int64), np.zeros(0, np.int64), {}, {})
+
+    applied = AppliedDeletes(SnapshotFiles((), data, deletes, nowhere), global_specs=())
+
+    assert applied.files_reached.tolist() == [1, 1, 1, 1]
+    assert [applied.of(np.array([row])).tolist() for row in reached] == [[0], [1], [2], [3]]
