@@ -59,9 +59,11 @@ def roll_back(
     """Set main back to the target. Raises `RollbackRefused` if commits would be lost and that was not accepted."""
     table = catalog.load_table(identifier)
     run = _RunRecord(table, run_id, store or open_store(table.io))
-    done = run.done(table.metadata)
-    if done is not None:
-        return done
+    begun = run.read(table.metadata)
+    if begun is not None:
+        if _went_back(table.metadata, begun.from_snapshot_id, begun.to_snapshot_id):
+            return begun
+        _require_main_at(table.metadata, begun, ".".join(identifier))
     plan = plan_rollback(".".join(identifier), table.metadata, options)
     planned(plan)
     if options.refuses(plan):
@@ -84,13 +86,12 @@ class _RunRecord:
         self._records = Records(table, _RECORD_KIND, store)
         self._name = f"{quote(run_id, safe='')}.json.z"
 
-    def done(self, metadata: TableMetadata) -> RollbackResult | None:
-        """What this run did, if it had got so far."""
+    def read(self, metadata: TableMetadata) -> RollbackResult | None:
+        """What this run was about to do, if it had got so far."""
         content = self._records.read(f"{self._records.folder}/{self._name}") or {}
         if content.get("format") != 1 or content.get("table-uuid") != str(metadata.table_uuid):
             return None
-        result = RollbackResult.model_validate(content.get("result"))
-        return result if _went_back(metadata, result.from_snapshot_id, result.to_snapshot_id) else None
+        return RollbackResult.model_validate(content.get("result"))
 
     def write(self, result: RollbackResult, *, now: datetime) -> None:
         for location, written_ms in list(self._records.locations()):
@@ -98,6 +99,16 @@ class _RunRecord:
                 self._records.remove(location)
         uuid = str(self._table.metadata.table_uuid)
         self._records.write(self._name, {"format": 1, "table-uuid": uuid, "result": result.model_dump()})
+
+
+def _require_main_at(metadata: TableMetadata, begun: RollbackResult, name: str) -> None:
+    """To plan anew for the same run would undo what was committed since, which nobody has accepted."""
+    main = metadata.refs.get(MAIN_BRANCH)
+    if main is None or main.snapshot_id != begun.from_snapshot_id:
+        raise RollbackRefused(
+            f"table {name}: main is no longer at snapshot {begun.from_snapshot_id}, where it was when this run was "
+            "planned; nothing was changed. Start another run"
+        )
 
 
 def _prepare(table: Table, plan: RollbackPlan) -> Change | None:

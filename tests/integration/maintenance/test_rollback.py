@@ -121,6 +121,11 @@ def test_a_commit_made_since_the_plan_is_never_undone(catalog: LocalCatalog, tmp
     racing.close()
     assert len(read(table.refresh(), head(table).snapshot_id)) == 9
 
+    # Not by the same run either, when it is started again: what it was planned for is no more.
+    with pytest.raises(RollbackRefused, match="Start another run"):
+        roll_back(catalog, IDENTIFIER, to(ids[0]), run_id="run", now=later(table), sleep=lambda _: None)
+    assert len(read(table.refresh(), head(table).snapshot_id)) == 9
+
 
 class Deaf(LocalCatalog):
     """Commits, loses the answer, and lets another writer commit before anybody looks."""
