@@ -5,8 +5,9 @@ over the position deletes which the file had. Copy-on-write writes the file anew
 as compaction: the old rows are given to it as one more position delete file, which never becomes part of the table and
 is gone before the commit. A file without a row left is removed as a whole.
 
-What was done for a file holds as long as the file is there with the same position deletes; equality deletes that came
-since apply to a rewritten file too, because it keeps the sequence number that its rows were read at.
+What was done for a file holds as long as the file is there with the same position deletes, on the same line of
+history; equality deletes that came since apply to a rewritten file too, because it keeps the sequence number that its
+rows were read at. Where main went back, or to another branch, deletes that were applied may not hold any more.
 """
 
 import uuid
@@ -22,6 +23,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.name_mapping import parse_mapping_from_json
+from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.utils.properties import property_as_int
 
 from tableformat.commits.delta import NewFile
@@ -83,6 +85,8 @@ class EdgeWork:
 
     def outcomes(self, table: Table, edges: Sequence[EdgeFile]) -> list[EdgeOutcome]:
         """Of each file, read and written now if it is new or its deletes are others than before."""
+        if not _goes_on_from(self._table, table):
+            self._outcomes = {}
         self._table = table
         new = [edge for edge in edges if _key(edge) not in self._outcomes]
         for edge, outcome in zip(new, self._treat(new), strict=True):
@@ -167,6 +171,14 @@ class EdgeWork:
         location = self._table.location_provider().new_data_location(f"{uuid.uuid4()}-{ending}")
         self._written.append(location)
         return location
+
+
+def _goes_on_from(before: Table, now: Table) -> bool:
+    """Whether what was written for the one is what would be written for the other."""
+    if before.metadata.format_version != now.metadata.format_version or _merges_on_read(before) != _merges_on_read(now):
+        return False
+    start = before.metadata.current_snapshot_id
+    return any(ancestor.snapshot_id == start for ancestor in ancestors_of(now.current_snapshot(), now.metadata))
 
 
 def _key(edge: EdgeFile) -> tuple[object, ...]:

@@ -140,7 +140,7 @@ def plan_row_retention(
             continue
         for entry in read(table.io, manifest):
             file = entry.data_file
-            if partitions.proves(file) or certainly(file):
+            if partitions.proves(file) or (_has_no_null(file, table.schema(), limit.field_id) and certainly(file)):
                 files.append(
                     OldFile(file.file_path, file.record_count, file.file_size_in_bytes, manifest.manifest_path)
                 )
@@ -148,6 +148,15 @@ def plan_row_retention(
                 edges.append((live_file(entry), manifest.manifest_path))
     found, left_alone = _with_deletes(table, manifests, edges, read)
     return RowRetentionPlan(name, snapshot.snapshot_id, limit, tuple(files), found, left_alone)
+
+
+def _has_no_null(file: DataFile, schema: Schema, field_id: int) -> bool:
+    """Whether it is known if rows have no time: PyIceberg takes a count that is missing for none.
+
+    Of a struct's fields nothing is known by counts: the struct itself may be null.
+    """
+    field = next((field for field in schema.fields if field.field_id == field_id), None)
+    return field is not None and (field.required or field_id in (file.null_value_counts or {}))
 
 
 def _with_deletes(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,6 +44,7 @@ SCHEMA = Schema(
     NestedField(2, "at", TimestamptzType(), required=False),
     NestedField(3, "name", StringType(), required=False),
 )
+ARROW = SCHEMA.as_arrow()
 MODES = [("copy-on-write", 2), ("merge-on-read", 2), ("copy-on-write", 3), ("merge-on-read", 3)]
 in_every_mode = pytest.mark.parametrize(("mode", "version"), MODES)
 Days = float | None
@@ -241,6 +243,24 @@ def test_an_equality_delete_that_came_meanwhile_applies_to_a_rewritten_file(
     assert ids(table.refresh()) == [2]
 
 
+@in_every_mode
+def test_a_delete_that_is_rolled_back_meanwhile_is_not_applied(
+    catalog: LocalCatalog, tmp_path: Path, mode: str, version: int
+) -> None:
+    table = make(catalog, mode)
+    put(table, (1, 90), (2, 1), (3, 2))
+    kept = head(table).snapshot_id
+    delete_equal(table, ["id"], [{"id": 3}])
+    at_version(table, version)
+
+    def roll_back(own: Table) -> None:
+        own.manage_snapshots().rollback_to_snapshot(kept).commit()
+
+    race(catalog, tmp_path, roll_back)
+
+    assert ids(table.refresh()) == [2, 3]
+
+
 def race(catalog: LocalCatalog, folder: Path, act: Callable[[Table], object]) -> None:
     """A run that loses its first race to somebody who does `act`."""
 
@@ -287,6 +307,50 @@ def test_a_column_inside_a_struct_has_an_age_too(catalog: LocalCatalog) -> None:
     remove_old_rows(catalog, IDENTIFIER, options, run_id="run", now=NOW + timedelta(minutes=1))
 
     assert ids(table.refresh()) == [2, 3, 4]
+
+
+def test_a_column_inside_a_struct_has_an_age_where_no_row_lacks_it(catalog: LocalCatalog) -> None:
+    catalog.create_namespace_if_not_exists("db")
+    event = StructType(NestedField(3, "at", TimestamptzType(), required=False))
+    schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "event", event, required=False))
+    table = catalog.create_table(IDENTIFIER, schema, properties={"write.delete.mode": "merge-on-read"})
+    of_event = pa.struct([pa.field("at", pa.timestamp("us", "UTC"))])
+    for number, days in enumerate((90, 1)):
+        events = pa.array([{"at": NOW - timedelta(days=days)}], of_event)
+        table.append(pa.table({"id": pa.array([number], pa.int64()), "event": events}))
+
+    options = RowRetentionOptions(column="event.at", max_age_ms=30 * DAY_MS)
+    remove_old_rows(catalog, IDENTIFIER, options, run_id="run", now=NOW + timedelta(minutes=1))
+
+    assert ids(table.refresh()) == [1]
+
+
+@in_every_mode
+def test_a_row_without_a_time_stays_where_nobody_counted_those(
+    catalog: LocalCatalog, tmp_path: Path, mode: str, version: int
+) -> None:
+    """Writers may leave the counts out; what is not counted may be there."""
+    table = make(catalog, mode)
+    times = pa.array([NOW - timedelta(days=90), None], pa.timestamp("us", "UTC"))
+    path = tmp_path / "uncounted.parquet"
+    fields = [pa.field(f.name, f.type, metadata={"PARQUET:field_id": f.metadata[b"PARQUET:field_id"]}) for f in ARROW]
+    rows = pa.table([pa.array([1, 2], pa.int64()), times, ["a", "b"]], schema=pa.schema(fields))
+    pq.write_table(rows, path)
+    old = int((NOW - timedelta(days=90)).timestamp() * 1_000_000)
+    bounds = {2: old.to_bytes(8, "little", signed=True)}
+    append_file(
+        table,
+        file_path=f"file://{path}",
+        record_count=2,
+        file_size_in_bytes=path.stat().st_size,
+        lower_bounds=bounds,
+        upper_bounds=bounds,
+    )
+    table = at_version(table, version)
+
+    assert run(table).rows_removed == 1
+
+    assert ids(table) == [2]
 
 
 def test_a_file_that_cannot_be_read_exactly_stays_and_is_told(catalog: LocalCatalog) -> None:
