@@ -41,7 +41,7 @@ schema:
   columns: [{name: id, type: long, required: true}, {name: city, type: string}]
 partitioning: [{column: city, transform: identity}]
 jobs:
-  executors: {most: 2, cores: 1, bytesEach: "10000"}
+  executors: {max: 2, cores: 1, bytesEach: "10000"}
 """
 
 

@@ -156,7 +156,7 @@ def _small_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
 def _executor_limits(fields: JobFields) -> ExecutorLimits | None:
     """None where a queue admits the Job: it would know nothing of what the executors take."""
     match fields.executors:
-        case Executors(most=int(most), cores=int(cores), memory=str(memory), bytes_each=int(each)) if most > 0:
+        case Executors(max=int(most), cores=int(cores), memory=str(memory), bytes_each=int(each)) if most > 0:
             limits = ExecutorLimits(most=most, cores=cores, memory_bytes=memory_bytes(memory), bytes_each=each)
             return limits if fields.queue_name is None else None
         case _:

@@ -36,7 +36,7 @@ class Resources(ApiModel):
 class Executors(ApiModel):
     """What the work of one job may be spread over."""
 
-    most: int | None = Field(default=None, ge=0, le=1000)
+    max: int | None = Field(default=None, ge=0, le=1000)
     cores: int | None = Field(default=None, ge=1, le=128)
     memory: Memory | None = None
     bytes_each: Size | None = None

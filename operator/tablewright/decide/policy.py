@@ -36,7 +36,7 @@ BUILT_IN: dict[str, Any] = {
     "jobs.resources.requests.cpu": "500m",
     "jobs.resources.requests.memory": "2Gi",
     "jobs.resources.limits.memory": "4Gi",
-    "jobs.executors.most": 4,
+    "jobs.executors.max": 4,
     "jobs.executors.cores": 2,
     "jobs.executors.memory": "4Gi",
     "jobs.executors.bytes_each": 1 << 30,

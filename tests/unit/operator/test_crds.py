@@ -5,18 +5,22 @@ choices, patterns and bounds.
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import GROUP, VERSION, KubernetesResource
+from tablewright.api.objects import GROUP, VERSION, KubernetesResource, parse
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tablewright.decide.policy import effective_policy
 from tests.definitions import KINDS, Schema, definition, schema, version
 
+EXAMPLES = Path(__file__).parents[3] / "examples" / "api"
 COMPARED = frozenset({"type", "enum", "pattern", "required", "format", "minimum", "maximum", "maxProperties"})
 COMPARED |= {"minLength", "maxLength", "minItems", "maxItems"}
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind_name)
@@ -200,3 +204,34 @@ def test_a_run_knows_the_operations_that_a_tables_status_knows() -> None:
     in_status = schema(ManagedTable)["properties"]["status"]["properties"]["operations"]["items"]
     in_spec = schema(MaintenanceRun)["properties"]["spec"]["properties"]["operation"]
     assert in_status["properties"]["operation"]["enum"] == in_spec["enum"]
+
+
+@every_kind
+def test_the_example_of_a_kind_is_read_by_its_model(kind: type[KubernetesResource]) -> None:
+    for document in yaml.safe_load_all((EXAMPLES / f"{kind.kind_name.lower()}.yaml").read_text()):
+        parse(kind, document)
+
+
+def test_the_example_of_a_table_says_something_of_everything_and_all_of_it_holds() -> None:
+    document = yaml.safe_load((EXAMPLES / "managedtable.yaml").read_text())
+    levels = {"timeZone", "runHistory"}  # what a table rather leaves to its policies
+    assert schema(ManagedTable)["properties"]["spec"]["properties"].keys() - document["spec"].keys() == {
+        "location",
+        *levels,
+    }
+    policy = effective_policy(parse(ManagedTable, document), [])
+    said = {field.field: field.value for field in policy.fields if field.origin == "table"}
+    expected = {
+        "jobs.executors.max": "8",
+        "jobs.executors.memory": "4Gi",
+        "jobs.priorityClassName": "batch",
+        "jobs.deadline": "2h",
+        "compaction.triggers.smallFiles": "50",
+        "compaction.triggers.deleteRatioPercent": "30",
+        "compaction.maxBytesPerRun": "100Gi",
+        "retention.snapshots.maxAge": "7d",
+        "retention.rows.maxAge": "400d",
+        "orphanFiles.grace": "7d",
+        "layout.targetFileSize": "256Mi",
+    }
+    assert expected.items() <= said.items()

@@ -222,14 +222,14 @@ def test_executors_are_pods_like_the_drivers_without_a_token_and_with_storage_ke
 
 
 def test_the_driver_is_told_how_many_executors_the_levels_allow() -> None:
-    lake = catalog(jobs={"executors": {"most": 8, "bytesEach": "2Gi"}})
+    lake = catalog(jobs={"executors": {"max": 8, "bytesEach": "2Gi"}})
     limits = asked(built(lake, jobs={"executors": {"cores": 3, "memory": "6Gi"}}))["executors"]
     assert limits == {"most": 8, "cores": 3, "memory_bytes": 6 << 30, "bytes_each": 2 << 30}
     defaults = asked(built())["executors"]
     assert defaults == {"most": 4, "cores": 2, "memory_bytes": 4 << 30, "bytes_each": 1 << 30}
 
 
-@pytest.mark.parametrize("jobs", [{"executors": {"most": 0}}, {"queueName": "batch"}])
+@pytest.mark.parametrize("jobs", [{"executors": {"max": 0}}, {"queueName": "batch"}])
 def test_without_executors_the_driver_knows_nothing_of_pods(jobs: dict[str, Any]) -> None:
     job = built(jobs=jobs)
     assert asked(job)["executors"] is None
