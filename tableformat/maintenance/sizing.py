@@ -19,6 +19,7 @@ GIB = 1024 * MIB
 HEAP_BYTES = 512 * MIB
 JAVA_BYTES = HEAP_BYTES + 256 * MIB  # its classes, code and threads are outside of the heap
 LEAST_TASK_BYTES = 512 * MIB  # Python with its libraries, and the batches of a task that streams
+LEAST_EXECUTOR_BYTES = HEAP_BYTES + 64 * MIB  # with less, Java would have more than its container
 MOST_DOUBLINGS = 6
 
 
@@ -30,6 +31,8 @@ class ExecutorLimits(BaseModel):
     most: int
     """How many; none where the driver has to do everything itself."""
     cores: PositiveInt
+    cpu: str | None = None
+    """What is asked of the cluster for each, as a quantity; as many processors as cores if none."""
     memory_bytes: PositiveInt
     """Of one executor's container, all in all."""
     bytes_each: PositiveInt
@@ -67,6 +70,8 @@ class JobSize:
     """Of an executor's container."""
     note: str = ""
     """What was made different after a process was killed for want of memory."""
+    cpu: str | None = None
+    """What is asked of the cluster for an executor, where it is not as many processors as cores."""
 
     @property
     def cores_of_a_task(self) -> int:
@@ -91,7 +96,7 @@ def size_job(
     at_once = _at_once(share, limits.cores, limits.memory_bytes)
     memory = min(limits.memory_bytes, JAVA_BYTES + at_once * share)
     note = _note(out_of_memory, share, at_once, limits.memory_bytes, "jobs.executors.memory")
-    return JobSize(executors, limits.cores, at_once, memory, note)
+    return JobSize(executors, limits.cores, at_once, memory, note, limits.cpu)
 
 
 def _executors(work: Workload, limits: ExecutorLimits) -> int:

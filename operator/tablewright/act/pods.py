@@ -16,10 +16,11 @@ from tablewright.api.catalog import (
     SecretReference,
     TableCatalog,
 )
-from tablewright.api.jobs import JobFields, Quantities, Resources
+from tablewright.api.jobs import OWN_VOLUME, JobFields, Quantities, Resources
 from tablewright.api.quantities import memory_bytes, millicores
 
 EXECUTOR_POD = "TABLEWRIGHT_EXECUTOR_POD"
+_SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own
 _WHERE_THE_DRIVER_RUNS = {
     "TABLEWRIGHT_POD_NAME": "metadata.name",
     "TABLEWRIGHT_POD_NAMESPACE": "metadata.namespace",
@@ -76,9 +77,27 @@ def _pod_spec(fields: JobFields, account: str, container: Mapping[str, Any]) -> 
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         **_placement(fields),
-        "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "containers": [{**container, "volumeMounts": _mounts(fields)}],
+        "volumes": _volumes(fields),
     }
+
+
+def _volumes(fields: JobFields) -> list[dict[str, Any]]:
+    declared = [volume.to_json() for volume in fields.volumes or ()]
+    sources = [{key: value for key, value in each.items() if key not in ("mountPath", "readOnly")} for each in declared]
+    return sources if _brings_scratch(fields) else [{"name": OWN_VOLUME, "emptyDir": {}}, *sources]
+
+
+def _mounts(fields: JobFields) -> list[dict[str, Any]]:
+    mounts: list[dict[str, Any]] = [] if _brings_scratch(fields) else [{"name": OWN_VOLUME, "mountPath": _SCRATCH}]
+    for volume in fields.volumes or ():
+        read_only = {} if volume.read_only is None else {"readOnly": volume.read_only}
+        mounts.append({"name": volume.name, "mountPath": volume.mount_path, **read_only})
+    return mounts
+
+
+def _brings_scratch(fields: JobFields) -> bool:
+    return any(volume.mount_path == _SCRATCH for volume in fields.volumes or ())
 
 
 def _container(name: str, image: str, environment: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -91,7 +110,6 @@ def _container(name: str, image: str, environment: Sequence[Mapping[str, Any]]) 
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - an emptyDir of the pod's own
     }
 
 
@@ -111,6 +129,7 @@ def _placement(fields: JobFields) -> dict[str, Any]:
     """Where the pod may run, and before whom."""
     placement: dict[str, Any] = {
         "nodeSelector": fields.node_selector,
+        "affinity": fields.affinity,
         "tolerations": [toleration.to_json() for toleration in fields.tolerations or ()],
         "priorityClassName": fields.priority_class_name,
     }

@@ -3,7 +3,7 @@
 Everything here is checked so far that the API server takes a Job that was built from it.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,11 +14,19 @@ from tablewright.api.texts import LabelKey, LabelValue, ObjectName, Written
 
 OWN_PREFIXES = ("tablewright.dev/", "app.kubernetes.io/")
 OWN_VARIABLES = "TABLEWRIGHT_"
+OWN_VOLUME = "tmp"
 
 VariableName = Annotated[
     str, Written(r"^[A-Za-z_][A-Za-z0-9_]*$", 128, "a variable's name: write letters, digits and _", shortest=1)
 ]
 Image = Annotated[str, Written(r"^[!-~]+$", 512, "an image: write one such as registry/name:tag", shortest=1)]
+VolumeName = Annotated[
+    str,
+    Written(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63, "a volume's name: write small letters, digits and -", shortest=1),
+]
+MountPath = Annotated[
+    str, Written(r"^/[^:]*[^:/]$", 1024, "a folder: write an absolute path without : and / at its end", shortest=2)
+]
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32)]
 Annotations = Annotated[dict[LabelKey, Annotated[str, Field(max_length=4096)]], Field(max_length=32)]
 
@@ -38,6 +46,7 @@ class Executors(ApiModel):
 
     max: int | None = Field(default=None, ge=0, le=1000)
     cores: int | None = Field(default=None, ge=1, le=128)
+    cpu: Processors | None = None
     memory: Memory | None = None
     bytes_each: Size | None = None
 
@@ -71,6 +80,43 @@ class Variable(ApiModel):
         return self
 
 
+class SecretVolume(ApiModel):
+    secret_name: ObjectName
+
+
+class ConfigMapVolume(ApiModel):
+    name: ObjectName
+
+
+class ClaimVolume(ApiModel):
+    claim_name: ObjectName
+
+
+class EmptyVolume(ApiModel):
+    size_limit: Memory | None = None
+
+
+class Volume(ApiModel):
+    """A volume and where it is mounted, in one."""
+
+    name: VolumeName
+    mount_path: MountPath
+    read_only: bool | None = None
+    secret: SecretVolume | None = None
+    config_map: ConfigMapVolume | None = None
+    persistent_volume_claim: ClaimVolume | None = None
+    empty_dir: EmptyVolume | None = None
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        sources = (self.secret, self.config_map, self.persistent_volume_claim, self.empty_dir)
+        if sum(source is not None for source in sources) != 1:
+            raise ValueError("name exactly one source: secret, configMap, persistentVolumeClaim or emptyDir")
+        if self.name == OWN_VOLUME:
+            raise ValueError(f"{OWN_VOLUME} is the name of the operator's own volume")
+        return self
+
+
 class JobFields(ApiModel):
     """A level's say in how jobs run."""
 
@@ -81,10 +127,12 @@ class JobFields(ApiModel):
     deadline: PositiveDuration | None = None
     priority_class_name: ObjectName | None = None
     node_selector: Labels | None = None
+    affinity: dict[str, Any] | None = Field(default=None, max_length=3)
     tolerations: tuple[Toleration, ...] | None = Field(default=None, max_length=32)
     labels: Labels | None = None
     annotations: Annotations | None = None
     env: tuple[Variable, ...] | None = Field(default=None, max_length=32)
+    volumes: tuple[Volume, ...] | None = Field(default=None, max_length=16)
     queue_name: ObjectName | None = None
 
     @model_validator(mode="after")

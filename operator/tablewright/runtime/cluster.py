@@ -126,7 +126,7 @@ class Cluster:
         try:
             self._unless(409, "POST", f"apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs", body=job)
         except ApiException as error:
-            if error.status == 422:
+            if error.status in (400, 422):
                 raise ObjectRefusedError(f"the API server refuses the Job: {error.reason}") from None
             raise
 

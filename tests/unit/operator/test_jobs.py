@@ -224,9 +224,47 @@ def test_executors_are_pods_like_the_drivers_without_a_token_and_with_storage_ke
 def test_the_driver_is_told_how_many_executors_the_levels_allow() -> None:
     lake = catalog(jobs={"executors": {"max": 8, "bytesEach": "2Gi"}})
     limits = asked(built(lake, jobs={"executors": {"cores": 3, "memory": "6Gi"}}))["executors"]
-    assert limits == {"most": 8, "cores": 3, "memory_bytes": 6 << 30, "bytes_each": 2 << 30}
+    assert limits == {"most": 8, "cores": 3, "cpu": None, "memory_bytes": 6 << 30, "bytes_each": 2 << 30}
     defaults = asked(built())["executors"]
-    assert defaults == {"most": 4, "cores": 2, "memory_bytes": 4 << 30, "bytes_each": 1 << 30}
+    assert defaults == {"most": 4, "cores": 2, "cpu": None, "memory_bytes": 4 << 30, "bytes_each": 1 << 30}
+
+
+def test_executors_ask_the_cluster_for_what_is_declared_of_a_processor() -> None:
+    assert asked(built(jobs={"executors": {"cpu": "250m"}}))["executors"]["cpu"] == "250m"
+
+
+def test_executors_with_less_memory_than_java_itself_takes_are_not_possible() -> None:
+    with pytest.raises(RunNotPossibleError, match=r"jobs\.executors\.memory: 512Mi is too little: .* 576Mi"):
+        built(jobs={"executors": {"memory": "512Mi"}})
+
+
+def test_volumes_and_affinity_reach_the_pods_of_drivers_and_executors() -> None:
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    volumes = [
+        {"name": "ca", "mountPath": "/etc/ca", "readOnly": True, "configMap": {"name": "company-ca"}},
+        {"name": "keys", "mountPath": "/etc/keys", "secret": {"secretName": "kerberos"}},
+    ]
+    job = built(jobs={"affinity": affinity, "volumes": volumes})
+    for made in (pod(job), executor_pod(job)["spec"]):
+        assert made["affinity"] == affinity
+        assert made["volumes"] == [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "ca", "configMap": {"name": "company-ca"}},
+            {"name": "keys", "secret": {"secretName": "kerberos"}},
+        ]
+        assert made["containers"][0]["volumeMounts"] == [
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "ca", "mountPath": "/etc/ca", "readOnly": True},
+            {"name": "keys", "mountPath": "/etc/keys"},
+        ]
+
+
+def test_a_volume_at_the_scratch_folder_takes_its_place() -> None:
+    volumes = [{"name": "disk", "mountPath": "/tmp", "emptyDir": {"sizeLimit": "100Gi"}}]
+    made = pod(built(jobs={"volumes": volumes}))
+    assert made["volumes"] == [{"name": "disk", "emptyDir": {"sizeLimit": "100Gi"}}]
+    assert made["containers"][0]["volumeMounts"] == [{"name": "disk", "mountPath": "/tmp"}]
 
 
 @pytest.mark.parametrize("jobs", [{"executors": {"max": 0}}, {"queueName": "batch"}])
