@@ -42,6 +42,7 @@ def main() -> int:
         print(f"error: TABLEWRIGHT_JOB is not a maintenance job: {fields}", file=sys.stderr)  # noqa: T201
         return GIVE_UP
     reporter = Reporter(job)
+    logger.info("table=%s run=%s %s begins", ".".join(job.identifier), job.run_id, job.work.operation)
     report, code = _run(job, reporter, options.cores)
     reporter.finished(report)
     return code

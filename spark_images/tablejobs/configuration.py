@@ -10,6 +10,7 @@ from tableformat.maintenance.sizing import HEAP_BYTES, MIB, JobSize
 from tablejobs.pods import DriverPod
 
 ATTEMPTS = 4
+IDLE_SECONDS = 30
 _QUIET_JAVA = "-XX:-UsePerfData -XX:+UseSerialGC"
 
 
@@ -58,12 +59,27 @@ def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]
         "spark.kubernetes.driver.service.deleteOnTermination": "false",  # there is no such service, nor claims
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
-        "spark.executor.instances": str(size.executors),
+        **_coming_and_going(size.executors),
         "spark.executor.cores": str(size.cores),
+        "spark.kubernetes.executor.request.cores": size.cpu or str(size.cores),
         "spark.task.cpus": str(size.cores_of_a_task),
         "spark.executor.memory": _spark_memory(HEAP_BYTES),
         "spark.executor.memoryOverhead": _spark_memory(size.memory_bytes - HEAP_BYTES),
         "spark.executor.extraJavaOptions": _QUIET_JAVA,
+    }
+
+
+def _coming_and_going(executors: int) -> dict[str, str]:
+    """All of them at once, since the plan is known; work begins with the first, and who has none any more goes."""
+    return {
+        "spark.executor.instances": str(executors),
+        "spark.scheduler.minRegisteredResourcesRatio": "0",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.initialExecutors": str(executors),
+        "spark.dynamicAllocation.maxExecutors": str(executors),
+        "spark.dynamicAllocation.executorIdleTimeout": f"{IDLE_SECONDS}s",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",  # whoever holds a part of a shuffle stays
     }
 
 

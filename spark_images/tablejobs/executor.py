@@ -28,13 +28,20 @@ from tableformat.engine.division import (
     sample,
     write_range,
 )
+from tableformat.errors import TransientError
 from tableformat.maintenance.sizing import JobSize, Workload
+from tablejobs.container import kills_for_memory
 from tablejobs.pods import DriverPod
 from tablejobs.session import start_session, stop_session
 
 logger = logging.getLogger("tablejobs")
 
 _LARGE_TASK_FILES = 8
+_ANSWER_SECONDS = 20
+
+
+class OutOfMemory(TransientError):
+    """A process of an executor was killed for want of memory; the next attempt gives each task more of it."""
 
 
 class SessionExecutor:
@@ -82,9 +89,15 @@ class SparkExecutor:
         self._cleanup.close()
 
     def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
-        if tasks:
-            session = self._start(Workload.of(tasks))
+        if not tasks:
+            return
+        session = self._start(Workload.of(tasks))
+        try:
             yield from SessionExecutor(session, self.size).run(tasks)
+        except Exception as error:
+            if self.size is not None and _killed_for_memory(session.sparkContext, self.size.executors):
+                raise OutOfMemory(str(OutOfMemory.__doc__)) from error
+            raise
 
     def context(self, work: Workload) -> SparkContext:
         """For other work that Spark spreads."""
@@ -97,7 +110,28 @@ class SparkExecutor:
             scratch = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-spark-"))
             self._session = start_session(Path(scratch), self.size, self._driver if self.size.executors else None)
             self._cleanup.callback(stop_session, self._session)
+            logger.info("Spark is ready")
         return self._session
+
+
+def _killed_for_memory(context: SparkContext, executors: int) -> bool:
+    """Asked of the executors that are still there: the kernel may kill a Python process and leave its container.
+
+    Of those that went with their container, the pods tell. Without any left nobody answers, so the question has an end.
+    """
+    if not executors:
+        return False
+    kills: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):  # one that fails is no answer
+            parts = context.parallelize(range(4 * executors), 4 * executors)
+            kills.put(max(parts.map(lambda _: kills_for_memory()).collect()))
+
+    InheritableThread(target=ask, daemon=True).start()
+    with contextlib.suppress(queue.Empty):
+        return kills.get(timeout=_ANSWER_SECONDS) > 0
+    return False
 
 
 def _run_divided(context: SparkContext, division: Division) -> RewriteResult:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from tableformat.maintenance.job import JobReport
 from tablejobs.reporting import api_client
 
 logger = logging.getLogger("tablejobs")
@@ -73,7 +76,15 @@ def _container_statuses(pod: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 def _was_killed_for_memory(status: Mapping[str, Any]) -> bool:
     terminated = (status.get("state") or {}).get("terminated") or {}
-    return terminated.get("reason") == "OOMKilled"
+    return terminated.get("reason") == "OOMKilled" or _reports_it(terminated.get("message") or "")
+
+
+def _reports_it(message: str) -> bool:
+    """Whether a driver's last word is that a process of its run was killed so."""
+    try:
+        return JobReport.model_validate_json(message).reason == "OutOfMemory"
+    except ValidationError:
+        return False
 
 
 class PodsOfJob:

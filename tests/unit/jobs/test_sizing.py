@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tableformat.maintenance.job import JobReport
 from tableformat.maintenance.sizing import (
     GIB,
     HEAP_BYTES,
@@ -127,7 +128,8 @@ def test_a_driver_alone_is_spark_in_local_mode(tmp_path: Path) -> None:
 def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
     driver = DriverPod.from_environment(ENVIRONMENT)
     assert driver is not None
-    found = spark_configuration(JobSize(3, 4, 2, 3 * GIB), driver, scratch=tmp_path, logging=tmp_path / "log4j2")
+    size = JobSize(3, 4, 2, 3 * GIB, cpu="1500m")
+    found = spark_configuration(size, driver, scratch=tmp_path, logging=tmp_path / "log4j2")
     assert {name: value for name, value in found.items() if "driver.pod" in name or "executor." in name} == {
         "spark.kubernetes.driver.pod.name": "run-1-abcde",
         "spark.kubernetes.authenticate.executor.serviceAccountName": "jobs",
@@ -138,10 +140,13 @@ def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
         "spark.kubernetes.executor.deleteOnTermination": "false",
         "spark.executor.instances": "3",
         "spark.executor.cores": "4",
+        "spark.kubernetes.executor.request.cores": "1500m",
         "spark.executor.memory": f"{HEAP_BYTES // MIB}m",
         "spark.executor.memoryOverhead": f"{(3 * GIB - HEAP_BYTES) // MIB}m",
         "spark.executor.extraJavaOptions": "-XX:-UsePerfData -XX:+UseSerialGC",
     }
+    allocation = {name.rpartition(".")[2]: value for name, value in found.items() if "dynamicAllocation" in name}
+    assert (allocation["initialExecutors"], allocation["maxExecutors"], allocation["minExecutors"]) == ("3", "3", "1")
     assert found["spark.master"] == "k8s://https://10.96.0.1:443"
     assert found["spark.task.cpus"] == "2"
     assert (found["spark.driver.host"], found["spark.kubernetes.namespace"]) == ("10.1.2.3", "sales")
@@ -174,6 +179,16 @@ def test_pods_are_counted_that_were_killed_for_memory() -> None:
 
     running: dict[str, object] = {"status": {"containerStatuses": [{"state": {"running": {}}}]}}
     assert count_out_of_memory([ended("OOMKilled"), ended("Error"), running, {}, ended("OOMKilled")]) == 2
+
+
+def test_a_driver_whose_last_word_is_want_of_memory_counts_too() -> None:
+    def said(message: str) -> dict[str, object]:
+        return {"status": {"containerStatuses": [{"state": {"terminated": {"reason": "Error", "message": message}}}]}}
+
+    def word(reason: str) -> str:
+        return JobReport(succeeded=False, reason=reason, message="ended").to_termination_message()
+
+    assert count_out_of_memory([said(word("OutOfMemory")), said(word("CommitConflict")), said("no report")]) == 1
 
 
 @pytest.mark.parametrize(
