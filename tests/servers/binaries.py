@@ -68,6 +68,9 @@ def _kubernetes(name: str) -> GoBinary:
 _KUBE_APISERVER = _kubernetes("kube-apiserver")
 _KUBE_CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
 _KUBECTL = _kubernetes("kubectl")
+_KUBE_SCHEDULER = _kubernetes("kube-scheduler")
+_KUBE_PROXY = _kubernetes("kube-proxy")
+_KUBELET = _kubernetes("kubelet")
 _ETCD = GoBinary("etcd", ETCD_VERSION, "tools", "go.etcd.io/etcd/server/v3")
 _VERSITYGW = GoBinary("versitygw", VERSITYGW_VERSION, "tools", "github.com/versity/versitygw/cmd/versitygw")
 _HELM = GoBinary("helm", HELM_VERSION, "tools", "helm.sh/helm/v3/cmd/helm")
@@ -87,6 +90,18 @@ def kubectl() -> Path:
 
 def kube_controller_manager() -> Path:
     return _KUBE_CONTROLLER_MANAGER.path()  # not among KUBEBUILDER_ASSETS
+
+
+def kube_scheduler() -> Path:
+    return _KUBE_SCHEDULER.path()
+
+
+def kube_proxy() -> Path:
+    return _KUBE_PROXY.path()
+
+
+def kubelet() -> Path:
+    return _KUBELET.path()
 
 
 def versitygw() -> Path:
@@ -171,6 +186,14 @@ SUITES: dict[str, list[Callable[[], object]]] = {
     ],
     "demo": [toolchain.java],
     "images": [toolchain.buildah, images.base_root_file_system],
+    "e2e": [
+        *[toolchain.java, toolchain.openssl, versitygw, dynamodb_local, kubectl, helm],
+        *[iceberg_spark_runtime, iceberg_aws_bundle, sqlite_jdbc],
+    ],
+    "node": [
+        *[toolchain.node_tools, toolchain.buildah, images.base_root_file_system],
+        *[etcd, kube_apiserver, kube_controller_manager, kube_scheduler, kube_proxy, kubelet],
+    ],
     "interop": [toolchain.java, versitygw, dynamodb_local, iceberg_spark_runtime, iceberg_aws_bundle],
 }
 

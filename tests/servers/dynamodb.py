@@ -32,14 +32,16 @@ class DynamoDbAccess:
 
 
 class DynamoDbServer:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, address: str = "127.0.0.1") -> None:
+        """It listens everywhere; `address` is how its clients reach it."""
         self._folder = folder
+        self._address = address
         folder.mkdir(parents=True, exist_ok=True)
         self.access = start_on_free_ports(self._start)
 
     def _start(self) -> DynamoDbAccess:
         port, jars = free_port(), binaries.dynamodb_local()
-        access = DynamoDbAccess(f"http://127.0.0.1:{port}")
+        access = DynamoDbAccess(f"http://{self._address}:{port}")
         self._process = ServerProcess(
             "DynamoDB Local",
             [toolchain.java(), "-Xmx512m", "-XX:-UsePerfData", f"-Djava.io.tmpdir={self._folder}"]

@@ -25,7 +25,6 @@ from tests.servers import toolchain
 from tests.servers.cache import SetupError, cache_root, ensure_entry, locked, say
 
 CHECKOUT = Path(__file__).parents[2]
-DEBIAN = "http://deb.debian.org"
 DEBIAN_SUITE = "bookworm"
 SETTINGS_MOUNT = "/media"  # there, and empty, in every image of the Debian family: a mount leaves no trace
 
@@ -38,24 +37,24 @@ class ImageSource:
 
 OPERATOR = ImageSource("localhost/tablewright:test", "Dockerfile")
 JOBS = ImageSource("localhost/tablewright-jobs:test", "spark_images/Dockerfile")
+PAUSE = "localhost/tablewright-pause:test"
 
 
 def base_root_file_system() -> Path:
     """A small Debian with Python, as the public base images have it, in one archive."""
-    pockets = [f"debian {DEBIAN_SUITE}", f"debian {DEBIAN_SUITE}-updates", f"debian-security {DEBIAN_SUITE}-security"]
     options = ["--variant=apt", "--include=ca-certificates,python3,python3-venv"]
     # a mirror may be a copy of an earlier day
     options += ['--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=Acquire::Languages "none"']
     options += [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")]
     options += ["--dpkgopt=path-include=/usr/share/doc/*/copyright"]
     options += ['--customize-hook=rm -f "$1/etc/hostname" "$1/etc/resolv.conf"']  # they are this machine's
-    sources = [f"deb {DEBIAN}/{pocket} main" for pocket in pockets]
-    digest = hashlib.sha256("\n".join(options + sources).encode()).hexdigest()[:8]
+    digest = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]
 
     def make(folder: Path) -> None:
         started = time.monotonic()
         say("making the base of the images from Debian packages (a minute, once)")
-        command = [toolchain.mmdebstrap(), "--quiet", *options, DEBIAN_SUITE, str(folder / "base.tar"), *sources]
+        # Without sources of ours it takes the suite's own, with its updates and security updates.
+        command = [toolchain.mmdebstrap(), "--quiet", *options, DEBIAN_SUITE, str(folder / "base.tar")]
         toolchain.run([*_as_root(), *command], what="the base of the images")
         say(f"made the base in {time.monotonic() - started:.0f} s")
 
@@ -97,6 +96,27 @@ class ImageStore:
         self._buildah("rmi", "--prune")
         say(f"built {source.name} in {time.monotonic() - started:.0f} s")
         return Image(self, source.name, json.loads(self._buildah("inspect", "--type", "image", source.name))["OCIv1"])
+
+    def build_pause(self) -> None:
+        """What holds a pod's namespaces on a node: it only has to be there."""
+        dockerfile = self._scratch / "pause.Dockerfile"
+        dockerfile.write_text('ARG BASE\nFROM ${BASE}\nENTRYPOINT ["sleep", "infinity"]\n')
+        self._build(["--layers"], PAUSE, dockerfile, self._scratch, self._base())
+
+    def export(self, name: str) -> Path:
+        """The image as an archive that a container runtime imports; made once for each version of it."""
+        version = self._buildah("inspect", "--type", "image", "--format", "{{.FromImageID}}", name)[:16]
+        folder, stem = self._folder / "exported", name.rpartition("/")[2].replace(":", "-")
+        archive = folder / f"{stem}-{version}.tar"
+        if not archive.exists():
+            say(f"exporting {name}")
+            folder.mkdir(exist_ok=True)
+            for older in folder.glob(f"{stem}-????????????????.tar*"):
+                older.unlink()
+            part = archive.with_suffix(".tar.part")
+            self._buildah("push", "--quiet", name, f"docker-archive:{part}:{name}", what=name)
+            part.rename(archive)
+        return archive
 
     def remove_containers(self) -> None:
         self._buildah("rm", "--all")

@@ -1,7 +1,7 @@
-"""A Kubernetes control plane without nodes: etcd, the API server with RBAC on, and the controllers that Jobs need.
+"""A Kubernetes control plane: etcd, the API server with RBAC on, and the controllers that Jobs need.
 
-Pods are never run by it; `kubelet.py` plays that part. Authentication is by token: one for the administrator, and
-real service-account tokens for everybody else.
+Without nodes, pods are never run, and `kubelet.py` plays that part; `node.py` adds a real one. Authentication is by
+token: one for the administrator and for each component, and real service-account tokens for everybody else.
 """
 
 import json
@@ -18,6 +18,7 @@ from tests.servers.process import ServerProcess, free_port, start_on_free_ports
 
 CONTROLLERS = ("job", "garbage-collector", "namespace", "serviceaccount", "ttl-after-finished")
 _ADMIN_TOKEN = "admin-token"
+SERVICES = "10.96.0.0/16"
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,27 @@ class KubernetesAccess:
         return path
 
 
+@dataclass(frozen=True)
+class Component:
+    """Somebody who speaks to the API server beside the administrator: the token is made from the name."""
+
+    name: str
+    user: str
+    group: str = ""
+
+    @property
+    def token(self) -> str:
+        return f"{self.name}-token"
+
+
 class ControlPlane:
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, address: str = "127.0.0.1", components: tuple[Component, ...] | None = None
+    ) -> None:
+        """`components` are those of nodes, where there are any: then all controllers run, for the pods are real."""
         self._folder = folder
+        self._address = address
+        self._components = components
         folder.mkdir(parents=True, exist_ok=True)
         self._service_account_key = folder / "service-account.key"
         self._processes: list[ServerProcess] = []
@@ -62,15 +81,18 @@ class ControlPlane:
             raise
 
     def _start_all(self) -> KubernetesAccess:
-        port, etcd_port, peer_port, manager_port = (free_port() for _ in range(4))
+        etcd_port, peer_port, manager_port = (free_port() for _ in range(3))
+        port = free_port(self._address)
         certificates = self._folder / "certificates"
         access = KubernetesAccess(
-            server=f"https://127.0.0.1:{port}",
+            server=f"https://{self._address}:{port}",
             certificate=certificates / "apiserver.crt",
             kubeconfig=self._folder / "kubeconfig.json",
         )
         tokens = self._folder / "tokens.csv"
-        tokens.write_text(f"{_ADMIN_TOKEN},admin,admin,system:masters\n")
+        users = [f"{_ADMIN_TOKEN},admin,admin,system:masters"]
+        users += [f"{each.token},{each.user},{each.user},{each.group}" for each in self._components or ()]
+        tokens.write_text("\n".join(users) + "\n")
         toolchain.run(
             [toolchain.openssl(), "genrsa", "-out", str(self._service_account_key), "2048"],
             what="the service-account key",
@@ -81,12 +103,12 @@ class ControlPlane:
             "kube-apiserver",
             [str(binaries.kube_apiserver())]
             + [f"--etcd-servers=http://127.0.0.1:{etcd_port}", f"--secure-port={port}", f"--cert-dir={certificates}"]
-            + ["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"]
-            + [f"--token-auth-file={tokens}", "--authorization-mode=RBAC"]
+            + [f"--bind-address={self._address}", f"--advertise-address={self._address}"]
+            + [f"--token-auth-file={tokens}", *self._options_of_api_server()]
             + ["--service-account-issuer=https://kubernetes.default.svc"]
             + [f"--service-account-key-file={self._service_account_key}"]
             + [f"--service-account-signing-key-file={self._service_account_key}"]
-            + ["--service-cluster-ip-range=10.96.0.0/16"],
+            + [f"--service-cluster-ip-range={SERVICES}"],
         )
         apiserver.wait_until(lambda: _ready(access))
         manager = self._run(
@@ -96,10 +118,20 @@ class ControlPlane:
             + [f"--cert-dir={self._folder / 'manager-certificates'}"]
             + [f"--service-account-private-key-file={self._service_account_key}"]
             + ["--kube-api-qps=300", "--kube-api-burst=600"]  # the default throttling makes Jobs crawl
-            + [f"--controllers={','.join(f'{name}-controller' for name in CONTROLLERS)}"],
+            + self._options_of_controllers(access),
         )
         manager.wait_until(lambda: _get(access, "/api/v1/namespaces/default/serviceaccounts/default"))
         return access
+
+    def _options_of_api_server(self) -> list[str]:
+        if self._components is None:
+            return ["--endpoint-reconciler-type=none", "--authorization-mode=RBAC"]
+        return ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"]
+
+    def _options_of_controllers(self, access: KubernetesAccess) -> list[str]:
+        if self._components is None:
+            return [f"--controllers={','.join(f'{name}-controller' for name in CONTROLLERS)}"]
+        return [f"--root-ca-file={access.certificate}"]  # by which pods know the API server
 
     def _run_etcd(self, port: int, peer_port: int) -> None:
         client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"

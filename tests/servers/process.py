@@ -23,9 +23,9 @@ class ServerError(RuntimeError):
     """A server did not start or did not stay up; the message has the end of its log."""
 
 
-def free_port() -> int:
+def free_port(address: str = "127.0.0.1") -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         port: int = probe.getsockname()[1]
         return port
 
@@ -81,9 +81,9 @@ class ServerProcess:
         self._process.wait()
 
 
-def accepts_connections(port: int) -> bool:
+def accepts_connections(port: int, address: str = "127.0.0.1") -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
+        with socket.create_connection((address, port), timeout=1):
             return True
     except OSError:
         return False

@@ -45,22 +45,25 @@ class S3Access:
 
 
 class S3Server:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, address: str = "127.0.0.1") -> None:
         self._folder = folder
-        (folder / "buckets").mkdir(parents=True)
+        self._address = address
+        self.buckets = folder / "buckets"
+        """A folder for each bucket, with a file for each object."""
+        self.buckets.mkdir(parents=True)
         self.access = start_on_free_ports(self._start)
 
     def _start(self) -> S3Access:
-        port = free_port()
-        access = S3Access(f"http://127.0.0.1:{port}")
+        port = free_port(self._address)
+        access = S3Access(f"http://{self._address}:{port}")
         self._process = ServerProcess(
             "versitygw",
             [str(binaries.versitygw()), "--access", access.access_key, "--secret", access.secret_key]
-            + ["--port", f"127.0.0.1:{port}", "--region", REGION, "posix", str(self._folder / "buckets")],
+            + ["--port", f"{self._address}:{port}", "--region", REGION, "posix", str(self.buckets)],
             log=self._folder / "versitygw.log",
             env={**os.environ, "TMPDIR": str(self._folder)},
         )
-        self._process.wait_until(lambda: accepts_connections(port))
+        self._process.wait_until(lambda: accepts_connections(port, self._address))
         return access
 
     def stop(self) -> None:

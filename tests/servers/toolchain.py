@@ -89,6 +89,21 @@ def mmdebstrap() -> str:
     return shutil.which("mmdebstrap") or "mmdebstrap"
 
 
+@functools.cache
+def node_tools() -> None:
+    """What a Kubernetes node needs beside its own binaries."""
+    packages = {
+        "containerd": "containerd",
+        "runc": "runc",
+        "iptables": "iptables",
+        "ip": "iproute2",
+        "/usr/lib/cni/bridge": "containernetworking-plugins",
+    }
+    for command, package in packages.items():
+        if not shutil.which(command):
+            _apt_install(package, package)
+
+
 def run(command: list[str], *, what: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
     """Runs a set-up command; its output is shown only if it fails."""
     result = subprocess.run(
