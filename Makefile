@@ -55,6 +55,20 @@ images: $(SYNCED) ## Build both container images from their Dockerfiles, and run
 	@$(BIN)/python -m tests.servers.binaries images
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/images
 
+.PHONY: e2e
+CLUSTER ?= node
+e2e: $(SYNCED) ## Run everything on a real Kubernetes node (or CLUSTER=kind, or CLUSTER=a kubeconfig)
+	@$(BIN)/python -m tests.servers.binaries e2e $(filter node,$(CLUSTER))
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m tests.e2e --cluster $(CLUSTER)
+
+.PHONY: bench
+bench: setup ## Measure side by side with Iceberg Java, and the operator with many tables (an hour)
+	@$(BIN)/python -m tests.servers.binaries interop
+	@$(BIN)/python -m benchmarks.compaction
+	@$(BIN)/python -m benchmarks.planning
+	@$(BIN)/python -m benchmarks.maintenance
+	@$(BIN)/python -m benchmarks.operator
+
 .PHONY: lint
 lint: $(SYNCED) ## Check format, style, types and the layers between packages
 	@$(BIN)/ruff format --check .

@@ -1,0 +1,77 @@
+"""What goes wrong on a cluster is said by its name, in the run's status and in an event; then it is put right."""
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import unique
+from tests.e2e.place import ALONE, SPREAD, Place
+from tests.servers.s3 import S3Access
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def failed(place: Place, run: str) -> str:
+    """The reason, which the event has too."""
+    status = place.wait_for_run(run)
+    assert status["phase"] == "Failed", status
+    told = [event for event in place.objects.events() if event["reason"] == "RunFailed"]
+    assert any(status["reason"] in event["note"] or status["message"] in event["note"] for event in told), told
+    return str(status["reason"])
+
+
+def waiting(place: Place, run: str, reason: str) -> dict[str, Any]:
+    status = eventually(lambda: place.run(run), lambda status: status.get("reason") == reason, seconds=120)
+    assert status["phase"] == "Pending"
+    eventually(place.reasons, lambda reasons: "RunHeldUp" in reasons)
+    return status
+
+
+def test_keys_that_storage_refuses(place: Place, s3: S3Access) -> None:
+    place.declare(jobs=ALONE)
+    written = place.write(commits=5, rows=8)
+    place.write_keys("not-the-key")
+    assert failed(place, place.ask_for("Compact")) == "BadCredentials"
+    place.write_keys(s3.secret_key)
+    assert place.wait_for_run(place.ask_for("Compact"))["phase"] == "Succeeded"
+    assert place.ids() == written
+
+
+def test_a_bucket_that_is_not_there(place: Place, s3: S3Access) -> None:
+    place.declare(jobs=ALONE)
+    client = s3.client()
+    for found in client.list_objects_v2(Bucket=place.bucket).get("Contents", []):
+        client.delete_object(Bucket=place.bucket, Key=found["Key"])
+    client.delete_bucket(Bucket=place.bucket)
+    assert failed(place, place.ask_for("Compact")) == "BucketNotFound"
+
+
+def test_an_image_that_cannot_be_pulled(place: Place) -> None:
+    place.declare(jobs={**ALONE, "image": f"localhost/{unique('missing')}:1"})
+    run = place.ask_for("Compact")
+    status = waiting(place, run, "ImageNotPulled")
+    assert "localhost/missing" in status["message"]
+
+
+def test_an_executor_without_enough_memory(place: Place) -> None:
+    tight = {**SPREAD, "executors": {**SPREAD["executors"], "memory": "640Mi"}}
+    place.declare(jobs=tight)
+    written = place.write(commits=6, rows=40)
+    assert failed(place, place.ask_for("Compact")) == "OutOfMemory"
+    assert place.ids() == written
+    place.declare()
+    assert place.wait_for_run(place.ask_for("Compact"))["phase"] == "Succeeded"
+    assert place.ids() == written
+
+
+def test_a_quota_that_has_no_room_makes_the_run_wait_until_it_has(place: Place) -> None:
+    place.declare(jobs=ALONE)
+    written = place.write(commits=5, rows=8)
+    place.kubectl("create", "quota", "tight", "--hard=requests.memory=100Mi")
+    run = place.ask_for("Compact")
+    status = waiting(place, run, "PodsNotCreated")
+    assert "quota" in status["message"]
+    place.kubectl("delete", "quota", "tight")
+    assert place.wait_for_run(run)["phase"] == "Succeeded"
+    assert place.ids() == written
