@@ -8,7 +8,6 @@ many records there are is counted here, block by block, and compared.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +16,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-_MAGIC: Final = b"Obj\x01"
-_SYNC_BYTES: Final = 16
+from tableformat.avro_bytes import MAGIC, SYNC_BYTES, data_frame, header
+
+_BATCH_ROWS: Final = 8192
 _PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -67,7 +67,7 @@ class AvroContent:
             return memoryview(self.content)[self.blocks_at :]
         blocks = bytearray(self.content)
         for _, end in _block_ends(self.content, self.blocks_at, self.sync):
-            blocks[end : end + _SYNC_BYTES] = sync
+            blocks[end : end + SYNC_BYTES] = sync
         del blocks[: self.blocks_at]
         return blocks
 
@@ -76,7 +76,7 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
     """Read the header and count the records. The inner records of the ids in `inline` are taken apart into columns."""
     try:
         metadata, position = _header(content)
-        sync, blocks_at = content[position : position + _SYNC_BYTES], position + _SYNC_BYTES
+        sync, blocks_at = content[position : position + SYNC_BYTES], position + SYNC_BYTES
         columns, plain_schema = _flattened(metadata["avro.schema"], inline)
         records = sum(number for number, _ in _block_ends(content, blocks_at, sync))
     except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -98,24 +98,13 @@ def read_columns(files: Sequence[AvroContent], places: Sequence[int]) -> list[pa
 
 
 def _decode(files: Sequence[AvroContent], names: Sequence[str]) -> pa.Table:
-    from datafusion import SessionConfig, SessionContext  # a large library, which only some processes need
-
-    # A file in memory leaves nothing behind when the process is killed, and its name needs no quoting.
-    descriptor = os.memfd_create("avro")
+    first = files[0]
+    parts = (header(first.plain_schema, first.codec, first.sync), *(file.blocks(first.sync) for file in files))
     try:
-        with open(descriptor, "wb", closefd=False) as target:
-            target.write(_new_header(files[0]))
-            for file in files:
-                target.write(file.blocks(files[0].sync))
-        # A context of its own, because descriptors are used again: nothing may be remembered by their names. One
-        # partition keeps the records in their order.
-        context = SessionContext(SessionConfig().with_target_partitions(1))
-        frame = context.read_avro(f"/proc/self/fd/{descriptor}", file_extension="")
-        return frame.select(*names).to_arrow_table()
+        with data_frame(parts, batch_rows=_BATCH_ROWS) as frame:
+            return frame.select(*names).to_arrow_table()
     except Exception as error:  # DataFusion raises the class itself
         raise BrokenAvro(f"it cannot be decoded: {error}") from error
-    finally:
-        os.close(descriptor)
 
 
 @lru_cache(maxsize=256)
@@ -189,10 +178,10 @@ class _Flattening:
 
 
 def _header(content: bytes) -> tuple[dict[str, bytes], int]:
-    if not content.startswith(_MAGIC):
+    if not content.startswith(MAGIC):
         raise ValueError("it does not begin like one")
     metadata: dict[str, bytes] = {}
-    pairs, position = _long(content, len(_MAGIC))
+    pairs, position = _long(content, len(MAGIC))
     while pairs:
         if pairs < 0:  # then the size in bytes follows
             pairs, (_, position) = -pairs, _long(content, position)
@@ -201,12 +190,6 @@ def _header(content: bytes) -> tuple[dict[str, bytes], int]:
             metadata[key.decode()], position = _bytes(content, position)
         pairs, position = _long(content, position)
     return metadata, position
-
-
-def _new_header(file: AvroContent) -> bytes:
-    pairs = (("avro.schema", file.plain_schema), ("avro.codec", file.codec))
-    encoded = b"".join(_written(word) for pair in pairs for word in pair)
-    return _MAGIC + _written_long(len(pairs)) + encoded + _written_long(0) + file.sync
 
 
 def _block_ends(content: bytes, position: int, sync: bytes) -> Iterator[tuple[int, int]]:
@@ -219,7 +202,7 @@ def _block_ends(content: bytes, position: int, sync: bytes) -> Iterator[tuple[in
         if number < 0 or size < 0 or not content.startswith(sync, position):
             raise ValueError("a block does not end where it should")
         yield number, position
-        position += _SYNC_BYTES
+        position += SYNC_BYTES
 
 
 def _long(content: bytes, position: int) -> tuple[int, int]:
@@ -236,17 +219,3 @@ def _long(content: bytes, position: int) -> tuple[int, int]:
 def _bytes(content: bytes, position: int) -> tuple[bytes, int]:
     size, position = _long(content, position)
     return content[position : position + size], position + size
-
-
-def _written(text: str) -> bytes:
-    encoded = text.encode()
-    return _written_long(len(encoded)) + encoded
-
-
-def _written_long(value: int) -> bytes:
-    """Of a number that is not negative."""
-    value, encoded = value << 1, bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
