@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
+from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table.deletion_vector import DeletionVector, _extract_vector_payload
-from pyiceberg.types import NestedField, StructType
+from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.types import LongType, NestedField, StringType, StructType
 
+from tableformat.engine.delete_writing import PATH_ID, POSITION_ID
 from tableformat.engine.errors import UnreadableDataFile
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import file_errors, read_batches
@@ -26,6 +29,12 @@ from tableformat.engine.task import DeleteFile, RewriteTask, SourceFile
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 _NO_POSITIONS: Positions = np.empty(0, dtype=np.int64)
+_PATH_AND_POSITION = Schema(
+    NestedField(PATH_ID, "file_path", StringType(), required=True),
+    NestedField(POSITION_ID, "pos", LongType(), required=True),
+)
+_POSITIONS = TargetSchema.of(_PATH_AND_POSITION)
+_BY_NAME = create_mapping_from_schema(_PATH_AND_POSITION)
 
 
 class TaskDeletes:
@@ -178,6 +187,9 @@ def _read_positions(io: FileIO, task: RewriteTask) -> dict[str, list[tuple[int, 
 
 
 def _position_batches(io: FileIO, deletes: DeleteFile) -> Iterator[pa.RecordBatch]:
+    if deletes.file_format != FileFormat.PARQUET.value:
+        yield from read_batches(io, _as_source(deletes), _POSITIONS, name_mapping=_BY_NAME, identity_values={})
+        return
     with file_errors(deletes.path), io.new_input(deletes.path).open() as stream, pq.ParquetFile(stream) as parquet:
         if parquet.metadata.num_rows != deletes.records:
             reason = f"has {parquet.metadata.num_rows} deletes, and its manifest says {deletes.records}"
@@ -185,6 +197,10 @@ def _position_batches(io: FileIO, deletes: DeleteFile) -> Iterator[pa.RecordBatc
         if missing := {"file_path", "pos"} - set(parquet.schema_arrow.names):
             raise UnreadableDataFile(deletes.path, f"is no position delete file: it lacks {sorted(missing)}")
         yield from parquet.iter_batches(columns=["file_path", "pos"])
+
+
+def _as_source(deletes: DeleteFile) -> SourceFile:
+    return SourceFile(deletes.path, deletes.file_format, deletes.size_bytes, deletes.records, deletes.sequence_number)
 
 
 def _read_vector(io: FileIO, deletes: DeleteFile) -> tuple[str, Positions]:
@@ -214,10 +230,8 @@ def _read_equality(io: FileIO, task: RewriteTask) -> list[EqualityKeys]:
         field_ids = tuple(sorted(deletes.equality_ids))
         schema = _key_schema(task.read_schema, field_ids)
         paths = [column_path(schema, field_id) for field_id in field_ids]
-        file = SourceFile(
-            deletes.path, deletes.file_format, deletes.size_bytes, deletes.records, deletes.sequence_number
-        )
-        for batch in read_batches(io, file, TargetSchema.of(schema), name_mapping=None, identity_values={}):
+        target = TargetSchema.of(schema)
+        for batch in read_batches(io, _as_source(deletes), target, name_mapping=None, identity_values={}):
             by_columns[field_ids].append((deletes.sequence_number, [key_column(batch, path) for path in paths]))
     loaded = []
     for field_ids, columns in by_columns.items():

@@ -59,8 +59,9 @@ class Projection:
         self._target = target.arrow
         self._identity_values = identity_values
         source = _with_field_ids(file_schema, name_mapping)
-        self._source_fields = list(source)
-        self._is_identity = _same(self._source_fields, list(self._target))
+        self.source_fields = list(source)
+        """Of the file, with the ids by which they are found."""
+        self._is_identity = _same(self.source_fields, list(self._target))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._is_identity:
@@ -68,7 +69,7 @@ class Projection:
         columns = _project_fields(
             self._schema.fields,
             list(self._target),
-            self._source_fields,
+            self.source_fields,
             batch.columns,
             length=batch.num_rows,
             constants=self._identity_values,
@@ -93,10 +94,10 @@ def _with_field_ids(file_schema: pa.Schema, name_mapping: NameMapping | None) ->
 def _has_field_id(field: pa.Field) -> bool:
     if FIELD_ID in (field.metadata or {}):
         return True
-    return any(_has_field_id(child) for child in _children(field.type))
+    return any(_has_field_id(child) for child in children(field.type))
 
 
-def _children(arrow_type: pa.DataType) -> list[pa.Field]:
+def children(arrow_type: pa.DataType) -> list[pa.Field]:
     if pa.types.is_map(arrow_type):
         return [arrow_type.key_field, arrow_type.item_field]
     if pa.types.is_struct(arrow_type):
@@ -117,7 +118,7 @@ def _mapped_field(field: pa.Field, name: str, mapping: list[MappedField]) -> pa.
         return field
     inner, arrow_type = list(found.fields), field.type
     if pa.types.is_struct(arrow_type):
-        arrow_type = pa.struct(_mapped_fields(_children(arrow_type), inner))
+        arrow_type = pa.struct(_mapped_fields(children(arrow_type), inner))
     elif pa.types.is_map(arrow_type):
         arrow_type = pa.map_(
             _mapped_field(arrow_type.key_field, "key", inner), _mapped_field(arrow_type.item_field, "value", inner)
@@ -147,7 +148,7 @@ def _same(left: list[pa.Field], right: list[pa.Field]) -> bool:
 
 
 def _same_type(left: pa.DataType, right: pa.DataType) -> bool:
-    left_children, right_children = _children(left), _children(right)
+    left_children, right_children = children(left), children(right)
     if left_children or right_children:
         return left.id == right.id and _same(left_children, right_children)
     return bool(left == right)
@@ -190,11 +191,15 @@ def _project(
     if isinstance(target, StructType):
         if not pa.types.is_struct(source):
             raise ProjectionError(f"column {column.name!r} is {source}, not a struct")
-        children = [array.field(i) for i in range(source.num_fields)]
+        inner = [array.field(i) for i in range(source.num_fields)]
         columns = _project_fields(
-            target.fields, list(arrow_type), _children(source), children, length=len(array), constants={}
+            target.fields, list(arrow_type), children(source), inner, length=len(array), constants={}
         )
         _check_required(target.fields, columns, array)
+        columns = [
+            _unmasked(column) if field.required and column.null_count else column
+            for field, column in zip(target.fields, columns, strict=True)
+        ]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=mask)
     if isinstance(target, ListType):
@@ -231,12 +236,33 @@ def _project_map(target: MapType, arrow_type: pa.DataType, source: pa.DataType, 
     return _nested(arrow_type, array, entries)
 
 
-def _nested(arrow_type: pa.DataType, array: pa.Array, children: pa.Array) -> pa.Array:
+def _nested(arrow_type: pa.DataType, array: pa.Array, values: pa.Array) -> pa.Array:
     """The list or map array with other children: its own validity and offsets stay, so a null stays a null."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(
-        arrow_type, len(array), [validity, offsets], array.null_count, array.offset, children=[children]
+        arrow_type, len(array), [validity, offsets], array.null_count, array.offset, children=[values]
     )
+
+
+def _unmasked(array: pa.Array) -> pa.Array:
+    """The array as if it had no nulls, for a required part of a struct that is itself null wherever its part is.
+
+    A Parquet writer refuses nulls there, and files in which only the struct is marked as null come like this.
+    """
+    if isinstance(array.type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(array.type, _unmasked(array.storage))
+    if pa.types.is_struct(array.type):
+        inner = [array.field(place) for place in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(inner, fields=list(array.type))
+    buffers = array.buffers()
+    if pa.types.is_large_list(array.type):
+        buffers, inner = buffers[:2], [array.values]
+    elif pa.types.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        buffers, inner = buffers[:2], [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
+    else:
+        inner = []
+    return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]], 0, array.offset, children=inner)
 
 
 def _convert(target: IcebergType, arrow_type: pa.DataType, array: pa.Array, column: NestedField) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Reads one data file as a stream of record batches in the table's current schema.
+"""Reads one data file, Parquet, ORC or Avro, as a stream of record batches in the table's current schema.
 
 A file is taken at its manifest's word: if its length or its number of rows is another, it is not the file that was
 committed, and the rewrite fails with its name. Batches are small, so that memory does not depend on a file's size.
@@ -7,16 +7,22 @@ A small file is fetched whole, in one request; a large one in pieces, as they ar
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, InputStream
+from pyiceberg.manifest import FileFormat
 from pyiceberg.table.name_mapping import NameMapping
 
+from tableformat.engine.avro_file import AvroFile
 from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.orc_file import OrcFile, require_same_zones
 from tableformat.engine.projection import Projection, ProjectionError, TargetSchema
+from tableformat.engine.restoring import UnknownForm
 from tableformat.engine.task import SourceFile
 
+READABLE_FORMATS = (FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO)
 BATCH_ROWS = 64 * 1024
 _WHOLE_BELOW_BYTES = 8 * 1024 * 1024
 _PREFETCH_BELOW_BYTES = 64 * 1024 * 1024
@@ -32,30 +38,66 @@ def read_batches(
 ) -> Generator[pa.RecordBatch, None, None]:
     """The rows of one file in file order, projected to the target schema."""
     rows = 0
-    with file_errors(source.path), io.new_input(source.path).open() as stream:
-        whole = _whole(stream, source)
-        with pq.ParquetFile(
-            stream if whole is None else pa.BufferReader(whole),
-            # Files that carry no Arrow schema of their own come in the form that is written, and need no conversion.
-            binary_type=pa.large_binary(),
-            list_type=pa.LargeListType,
-            # Fetching whole row groups at once spares round trips, and memory for as long as they are small.
-            pre_buffer=whole is None and source.size_bytes < _PREFETCH_BELOW_BYTES,
-            # Iceberg's timestamps have microseconds, and every reader of these old 96-bit ones truncates to them.
-            coerce_int96_timestamp_unit="us",
-        ) as parquet:
-            if parquet.metadata.num_rows != source.records:
-                reason = f"has {parquet.metadata.num_rows} rows, and its manifest says {source.records}"
-                raise UnreadableDataFile(source.path, reason)
-            projection = Projection(
-                target, parquet.schema_arrow, name_mapping=name_mapping, identity_values=identity_values
-            )
-            # Small files are read side by side; a large one has the cores to itself.
-            for batch in parquet.iter_batches(batch_size=BATCH_ROWS, use_threads=whole is None):
-                rows += batch.num_rows
-                yield projection.apply(batch)
+    with (
+        file_errors(source.path),
+        io.new_input(source.path).open() as stream,
+        _opened(stream, source) as (schema, batches),
+    ):
+        projection = Projection(target, schema, name_mapping=name_mapping, identity_values=identity_values)
+        if source.file_format == FileFormat.ORC.value:
+            require_same_zones(projection.source_fields, target)
+        for batch in batches:
+            rows += batch.num_rows
+            yield projection.apply(batch)
     if rows != source.records:
-        raise UnreadableDataFile(source.path, f"gave {rows} of its {source.records} rows")
+        raise UnreadableDataFile(source.path, f"gave {rows} rows, and its manifest says {source.records}")
+
+
+_Content = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+"""The schema of a file, with field ids where Parquet files have them, and its rows."""
+
+
+@contextmanager
+def _opened(stream: InputStream, source: SourceFile) -> Iterator[_Content]:
+    whole = _whole(stream, source)
+    if source.file_format == FileFormat.PARQUET.value:
+        with _parquet(stream, whole, source) as content:
+            yield content
+    elif source.file_format == FileFormat.ORC.value:
+        orc = OrcFile(_native(stream) if whole is None else pa.BufferReader(whole))
+        _require_records(source, orc.records)
+        yield orc.schema, orc.batches()
+    elif source.file_format == FileFormat.AVRO.value:
+        avro = AvroFile(stream if whole is None else BytesIO(whole))
+        yield avro.schema, avro.batches()
+    else:
+        raise UnreadableDataFile(source.path, f"is {source.file_format}, which the kernel does not read")
+
+
+@contextmanager
+def _parquet(stream: InputStream, whole: bytes | None, source: SourceFile) -> Iterator[_Content]:
+    with pq.ParquetFile(
+        stream if whole is None else pa.BufferReader(whole),
+        # Files that carry no Arrow schema of their own come in the form that is written, and need no conversion.
+        binary_type=pa.large_binary(),
+        list_type=pa.LargeListType,
+        # Fetching whole row groups at once spares round trips, and memory for as long as they are small.
+        pre_buffer=whole is None and source.size_bytes < _PREFETCH_BELOW_BYTES,
+        # Iceberg's timestamps have microseconds, and every reader of these old 96-bit ones truncates to them.
+        coerce_int96_timestamp_unit="us",
+    ) as parquet:
+        _require_records(source, parquet.metadata.num_rows)
+        # Small files are read side by side; a large one has the cores to itself.
+        yield parquet.schema_arrow, parquet.iter_batches(batch_size=BATCH_ROWS, use_threads=whole is None)
+
+
+def _require_records(source: SourceFile, records: int) -> None:
+    if records != source.records:
+        raise UnreadableDataFile(source.path, f"has {records} rows, and its manifest says {source.records}")
+
+
+def _native(stream: InputStream) -> pa.NativeFile:
+    return stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
 
 
 def _whole(stream: InputStream, source: SourceFile) -> bytes | None:
@@ -78,5 +120,5 @@ def file_errors(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise UnreadableDataFile(path, "does not exist") from error
-    except (ProjectionError, pa.ArrowException, OSError) as error:
+    except (ProjectionError, UnknownForm, pa.ArrowException, OSError) as error:
         raise UnreadableDataFile(path, str(error)) from error

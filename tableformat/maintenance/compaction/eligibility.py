@@ -32,6 +32,7 @@ from pyiceberg.types import (
 )
 
 from tableformat.engine.deletes import column_path
+from tableformat.engine.reading import READABLE_FORMATS
 from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 
@@ -91,9 +92,8 @@ def require_rewritable_files(table: Table, files: SnapshotFiles, data_rows: Inte
 
 
 def _unusual(files: pa.Table, rows: Integers) -> Integers:
-    usual = [FORMATS.index(file_format) for file_format in (FileFormat.PARQUET, FileFormat.PUFFIN)]
-    if "content" not in files.column_names:
-        usual = usual[:1]
+    formats = (*READABLE_FORMATS, FileFormat.PUFFIN) if "content" in files.column_names else READABLE_FORMATS
+    usual = [FORMATS.index(file_format) for file_format in formats]
     paths = files["path"]
     unusual = pc.invert(pc.is_in(files["file_format"], value_set=pa.array(usual, pa.int8())))
     for cause in (files["encrypted"], pc.match_substring(paths, "#"), pc.match_substring(paths, "?")):
@@ -106,9 +106,11 @@ def require_rewritable_file(table: Table, file: LiveFile) -> None:
     """The same for one file that would be read."""
     name = ".".join(table.name())
     is_vector = file.file_format == FileFormat.PUFFIN and file.content == DataFileContent.POSITION_DELETES
-    if file.file_format != FileFormat.PARQUET and not is_vector:
+    if file.file_format not in READABLE_FORMATS and not is_vector:
         raise UnsupportedTable(
-            name, f"{file.path} is {file.file_format.value}, not Parquet", "Rewrite such files with their own engine"
+            name,
+            f"{file.path} is {file.file_format.value}, which the kernel does not read",
+            "Rewrite such files with their own engine",
         )
     if file.encrypted:
         raise UnsupportedTable(name, f"{file.path} is encrypted", "Compact it with an engine that has the keys")
