@@ -63,9 +63,34 @@ def encoded(
         ]
         orc.write_table(pa.table(columns, schema=pa.schema(fields)), buffer, compression="zlib")
     else:
-        table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema_to_pyarrow(schema))
+        fields = [_without_extensions(field) for field in schema_to_pyarrow(schema)]
+        table = pa.Table.from_pylist([_bytes_of_uuids(dict(row)) for row in rows], schema=pa.schema(fields))
         pq.write_table(table, buffer, store_schema=False, store_decimal_as_integer=True)
     return buffer.getvalue()
+
+
+def _without_extensions(field: pa.Field) -> pa.Field:
+    """pyarrow makes no nested values of such types out of Python's."""
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_without_extensions(child) for child in kind])
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_without_extensions(kind.key_field), _without_extensions(kind.item_field))
+    elif pa.types.is_large_list(kind):
+        kind = pa.large_list(_without_extensions(kind.value_field))
+    return field.with_type(kind)
+
+
+def _bytes_of_uuids(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _bytes_of_uuids(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_bytes_of_uuids(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_bytes_of_uuids(item) for item in value)
+    return value.bytes if isinstance(value, uuid.UUID) else value
 
 
 def _number(kind: IcebergType, value: Any) -> Any:
@@ -257,4 +282,11 @@ def _decimal_bytes(kind: DecimalType) -> int:
 
 def rows_of(content: pa.Table) -> list[str]:
     """In a certain order, and so that NaN equals NaN."""
-    return sorted(json.dumps(row, default=repr, sort_keys=True) for row in content.to_pylist())
+    return as_texts(content.to_pylist())
+
+
+def as_texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def text_of(value: Any) -> str:
+        return str(value.isoformat()) if isinstance(value, datetime) else repr(value)
+
+    return sorted(json.dumps(row, default=text_of, sort_keys=True) for row in rows)

@@ -254,15 +254,23 @@ def _unmasked(array: pa.Array) -> pa.Array:
     if pa.types.is_struct(array.type):
         inner = [array.field(place) for place in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(inner, fields=list(array.type))
-    buffers = array.buffers()
     if pa.types.is_large_list(array.type):
-        buffers, inner = buffers[:2], [array.values]
+        inner = [array.values]
     elif pa.types.is_map(array.type):
         fields = [array.type.key_field, array.type.item_field]
-        buffers, inner = buffers[:2], [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
+        inner = [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
     else:
-        inner = []
-    return pa.Array.from_buffers(array.type, len(array), [None, *buffers[1:]], 0, array.offset, children=inner)
+        return array.fill_null(_nothing(array.type))
+    offsets = array.buffers()[1]
+    return pa.Array.from_buffers(array.type, len(array), [None, offsets], 0, array.offset, children=inner)
+
+
+def _nothing(arrow_type: pa.DataType) -> pa.Scalar:
+    if pa.types.is_large_string(arrow_type) or pa.types.is_large_binary(arrow_type):
+        return pa.scalar(b"", pa.large_binary()).cast(arrow_type)
+    if pa.types.is_fixed_size_binary(arrow_type):
+        return pa.scalar(bytes(arrow_type.byte_width), arrow_type)
+    return pa.scalar(False if pa.types.is_boolean(arrow_type) else 0, arrow_type)
 
 
 def _convert(target: IcebergType, arrow_type: pa.DataType, array: pa.Array, column: NestedField) -> pa.Array:

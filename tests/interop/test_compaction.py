@@ -2,13 +2,31 @@
 
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFileContent
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    FixedType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance import InProcessExecutor
@@ -175,7 +193,9 @@ def test_equality_deletes_read_by_java_are_the_ones_applied_by_us(lake: Lake) ->
     assert lake.rows() == before
 
 
-def java_equality_deletes(lake: Lake, columns: list[str], rows: list[dict[str, object]], city: str | None) -> None:
+def java_equality_deletes(
+    lake: Lake, columns: list[str], rows: list[dict[str, object]], city: str | None, file_format: str = "parquet"
+) -> None:
     """Written and committed by Iceberg's own Java code; in one partition, or everywhere in a table without any."""
     session = lake.session
     gateway = session.sparkContext._gateway
@@ -187,8 +207,9 @@ def java_equality_deletes(lake: Lake, columns: list[str], rows: list[dict[str, o
         ids[place] = table.schema().findField(column).fieldId()
     schema = table.schema().select(columns)
     factory = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table)
-    factory = factory.equalityFieldIds(ids).equalityDeleteRowSchema(schema).build()
-    output = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).format(iceberg.FileFormat.PARQUET).build()
+    stored = iceberg.FileFormat.fromString(file_format)
+    factory = factory.equalityFieldIds(ids).equalityDeleteRowSchema(schema).deleteFileFormat(stored).build()
+    output = iceberg.io.OutputFileFactory.builderFor(table, 1, 1).format(stored).build()
     partition = None
     if city is not None:
         partition = iceberg.PartitionData(table.spec().partitionType())
@@ -303,3 +324,180 @@ def test_java_reads_delete_manifests_that_we_wrote_again(lake: Lake) -> None:
     assert contents == [DataFileContent.DATA] * 3 + [DataFileContent.EQUALITY_DELETES]
     assert len(before) == 6
     assert lake.rows() == before
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_a_merge_on_read_table_whose_files_and_deletes_are_not_parquet(lake: Lake, file_format: str) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id int NOT NULL, city string, yes boolean, small float, large double, "
+        "narrow decimal(9,2), wide decimal(38,10), day date, ts timestamp, local timestamp_ntz, raw binary, "
+        "place struct<x: int NOT NULL, inner: struct<y: string, z: array<int>>>, "
+        "tags array<struct<k: string, n: int>>, attributes map<string, struct<x: double>>, "
+        "numbers map<int, array<timestamp>>, gone string) USING iceberg PARTITIONED BY (city) "
+        f"TBLPROPERTIES ('format-version'='2', 'write.format.default'='{file_format}', {MERGE_ON_READ})"
+    )
+    insert = (
+        "INSERT INTO LAKE.db.t SELECT /*+ COALESCE(1) */ cast(id AS int), concat('c', id % 2), "
+        "IF(id % 3 = 0, NULL, id % 2 = 0), CASE id % 5 WHEN 0 THEN float('NaN') WHEN 1 THEN float('-0.0') ELSE id END, "
+        "id / 7, id * -1.25BD, IF(id % 4 = 0, NULL, -12345678901234567890.0123456789BD), "
+        "date_add(date'1900-01-01', cast(id AS int) * 1000), "
+        "timestamp'1969-12-31 23:59:59.999999' + make_dt_interval(0, cast(id AS int) - 5), "
+        "timestamp_ntz'1800-02-03 04:05:06.000001', IF(id % 6 = 0, NULL, X'FF0080'), "
+        "CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN named_struct('x', 1, 'inner', NULL) "
+        "ELSE named_struct('x', id, 'inner', named_struct('y', concat('ü', id), 'z', array(1, NULL))) END, "
+        "CASE id % 3 WHEN 0 THEN NULL WHEN 1 THEN array() ELSE array(named_struct('k', 'a', 'n', id), NULL) END, "
+        "IF(id % 4 = 0, NULL, map('m', IF(id % 4 = 1, NULL, named_struct('x', 0.5D)), 'n', NULL)), "
+        "IF(id % 5 = 0, NULL, map(id, array(timestamp'2026-01-01 00:00:00.000001', NULL), -id - 1, NULL)), 'gone' "
+        "FROM range({}, {})"
+    )
+    for start in (0, 12, 24):
+        lake.sql(insert.format(start, start + 12))
+    lake.sql("DELETE FROM LAKE.db.t WHERE id IN (3, 14, 25, 26)")
+    lake.sql("UPDATE LAKE.db.t SET narrow = -1 WHERE id = 7")
+    java_equality_deletes(lake, ["id"], [{"id": 4}, {"id": 16}, {"id": 1000}], "c0", file_format)
+    lake.sql("ALTER TABLE LAKE.db.t ALTER COLUMN id TYPE bigint")
+    lake.sql("ALTER TABLE LAKE.db.t ALTER COLUMN small TYPE double")
+    lake.sql("ALTER TABLE LAKE.db.t ALTER COLUMN narrow TYPE decimal(20,2)")
+    lake.sql("ALTER TABLE LAKE.db.t RENAME COLUMN raw TO bytes")
+    lake.sql("ALTER TABLE LAKE.db.t DROP COLUMN gone")
+    lake.sql("ALTER TABLE LAKE.db.t ADD COLUMN gone int")
+    lake.sql("ALTER TABLE LAKE.db.t ADD COLUMN tags.element.extra string")
+    lake.sql("INSERT INTO LAKE.db.t (id, city, gone) VALUES (4, 'c0', 1), (3000000000, 'c1', 2)")
+    before = lake.rows()
+    older = lake.table().metadata.snapshots[2].snapshot_id
+    history = lake.rows(older)
+    files = data_files(lake.table())
+    assert {file.content for file in files} == set(DataFileContent)
+    assert {file.file_format.value.lower() for file in files} == {file_format}
+
+    result = lake.compact()
+
+    files = data_files(lake.table())
+    assert {(file.content, file.file_format.value) for file in files} == {(DataFileContent.DATA, "PARQUET")}
+    assert (result.rows_deleted, result.rows, len(before)) == (7, 32, 32)
+    assert lake.rows() == before
+    assert lake.rows(older) == history
+    assert lake.compact().snapshot_id is None
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_row_lineage_of_files_that_are_not_parquet(lake: Lake, file_format: str) -> None:
+    lake.sql(
+        "CREATE TABLE LAKE.db.t (id bigint, city string) USING iceberg "
+        f"TBLPROPERTIES ('format-version'='3', 'write.format.default'='{file_format}', {MERGE_ON_READ})"
+    )
+    for start in (0, 10, 20):
+        lake.sql(f"INSERT INTO LAKE.db.t SELECT id, concat('c', id % 2) FROM range({start}, {start + 10})")
+    lake.sql("DELETE FROM LAKE.db.t WHERE id IN (0, 3, 14)")
+    lake.sql("UPDATE LAKE.db.t SET city = 'moved' WHERE id = 7")
+    before, lineage = lake.rows(), lake.sql(LINEAGE)
+
+    assert lake.compact().rows_deleted == 4
+
+    assert {file.file_format.value for file in data_files(lake.table())} == {"PARQUET"}
+    assert lake.rows() == before
+    assert lake.sql(LINEAGE) == lineage
+
+
+EVERY_TYPE = Schema(
+    NestedField(1, "id", IntegerType(), required=True),
+    NestedField(2, "uuid", UUIDType(), required=False),
+    NestedField(3, "fixed", FixedType(5), required=False),
+    NestedField(4, "time", TimeType(), required=False),
+    NestedField(5, "long", LongType(), required=False),
+    NestedField(6, "decimal", DecimalType(38, 5), required=False),
+    NestedField(7, "local", TimestampType(), required=False),
+    NestedField(8, "instant", TimestamptzType(), required=False),
+    NestedField(9, "binary", BinaryType(), required=False),
+    NestedField(10, "uuids", ListType(11, UUIDType(), element_required=False), required=False),
+    NestedField(
+        12,
+        "times",
+        MapType(
+            13, UUIDType(), 14, StructType(NestedField(15, "at", TimeType(), required=False)), value_required=False
+        ),
+        required=False,
+    ),
+)
+
+
+class JavaRecords:
+    """A table's rows by Iceberg's own Java code, without Spark: it knows no time, and takes a uuid for a text."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._gateway = lake.session.sparkContext._gateway
+        assert self._gateway is not None
+        self.java = self._gateway.jvm.java
+        self._iceberg = self._gateway.jvm.org.apache.iceberg
+        self._table = self._iceberg.spark.Spark3Util.loadIcebergTable(lake.session._jsparkSession, f"{lake.name}.db.t")
+
+    def append(self, file_format: str, rows: list[dict[str, Any]]) -> None:
+        factory = getattr(self._iceberg.data, "GenericFileWriterFactory$Builder")(self._table)
+        stored = self._iceberg.FileFormat.fromString(file_format)
+        factory = factory.dataFileFormat(stored).build()
+        output = self._iceberg.io.OutputFileFactory.builderFor(self._table, 1, 1)
+        file = output.format(stored).build().newOutputFile()
+        writer = factory.newDataWriter(file, self._table.spec(), None)
+        for row in rows:
+            writer.write(self._record(self._table.schema(), row))
+        writer.close()
+        self._table.newAppend().appendFile(writer.toDataFile()).commit()
+
+    def _record(self, schema: Any, row: dict[str, Any]) -> Any:
+        record = self._iceberg.data.GenericRecord.create(schema)
+        for name, value in row.items():
+            record.setField(name, value)
+        return record
+
+    def struct(self, column: str, row: dict[str, Any]) -> Any:
+        """A value of a map of structs."""
+        return self._record(self._table.schema().findType(column).valueType().asStructType(), row)
+
+    def rows(self) -> list[str]:
+        self._table.refresh()
+        columns = [field.name for field in EVERY_TYPE.fields]
+        records = self._iceberg.data.IcebergGenerics.read(self._table).build().iterator()
+        found = []
+        while records.hasNext():
+            record = records.next()
+            found.append(repr([self._text(record.getField(name)) for name in columns]))
+        return sorted(found)
+
+    def _text(self, value: Any) -> Any:
+        if value is None or isinstance(value, bytes | bytearray | int | Decimal):
+            return bytes(value) if isinstance(value, bytearray) else value
+        is_buffer = "ByteBuffer" in value.getClass().getName()
+        return bytes(value.array()) if is_buffer else str(value.toString())
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_types_that_spark_does_not_have_written_by_javas_own_api(lake: Lake, file_format: str) -> None:
+    lake.catalog.create_table(("db", "t"), EVERY_TYPE)
+    records = JavaRecords(lake)
+    java = records.java
+    uuids = [java.util.UUID.fromString(str(uuid.UUID(int=2**127 + number))) for number in range(3)]
+    noon, last = java.time.LocalTime.parse("12:00:00"), java.time.LocalTime.parse("23:59:59.999999")
+    times = java.util.HashMap()
+    times.put(uuids[1], records.struct("times", {"at": last}))
+    times.put(uuids[2], records.struct("times", {"at": None}))
+    full = {
+        "uuid": uuids[0],
+        "fixed": b"\x00\xff\x7f\x80\x01",
+        "time": noon,
+        "long": -(2**63),
+        "decimal": Decimal("-123456789012345678901234567890123.45678"),
+        "local": java.time.LocalDateTime.parse("1677-09-22T00:00:00.000001"),
+        "instant": java.time.OffsetDateTime.parse("2262-04-11T23:00:00.999999Z"),
+        "binary": java.nio.ByteBuffer.wrap(b"\x00\xff"),
+        "uuids": java.util.ArrayList([uuids[2], None, uuids[0]]),
+        "times": times,
+    }
+    for number in range(5):
+        records.append(file_format, [{"id": number, **full}, {"id": -number}])
+    before = records.rows()
+
+    assert lake.compact().rows == 10
+
+    assert {file.file_format.value for file in data_files(lake.table())} == {"PARQUET"}
+    assert len(before) == 10
+    assert records.rows() == before

@@ -31,7 +31,9 @@ from tableformat.maintenance.retention import (
     plan_row_retention,
     remove_old_rows,
 )
+from tests.data_files import FOREIGN
 from tests.integration.compaction.deletes import delete_equal, delete_positions
+from tests.integration.compaction.formats import delete_positions_in, put_rows
 from tests.integration.compaction.test_refusals import append_file
 from tests.integration.maintenance.faults import MortalCatalog, killed_after_every_call
 from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, head, later, on_disk, reachable, read
@@ -364,6 +366,26 @@ def test_a_file_that_cannot_be_read_exactly_stays_and_is_told(catalog: LocalCata
     assert len(plan.left_alone) == 1
     assert "does not read" in plan.left_alone[0]
     assert (result.rows_removed, result.files_left_alone) == (1, 1)
+
+
+@in_every_mode
+@pytest.mark.parametrize("file_format", FOREIGN)
+def test_old_rows_go_from_files_that_are_not_parquet(
+    catalog: LocalCatalog, mode: str, version: int, file_format: FileFormat
+) -> None:
+    table = make(catalog, mode)
+    for first in (1, 4):
+        days = (90, 1, None)
+        at = [None if age is None else NOW - timedelta(days=age) for age in days]
+        path = put_rows(table, file_format, [{"id": first + place, "at": when} for place, when in enumerate(at)])
+    delete_positions_in(table, file_format, {path: [1]})
+    table = at_version(table, version)
+
+    assert run(table).rows_removed == 2
+
+    options = CompactionOptions(target_file_bytes=10**6, min_input_files=2, delete_ratio_percent=1)
+    compact(catalog, IDENTIFIER, options, executor=InProcessExecutor(), run_id="pack", now=later(table))
+    assert ids(table.refresh()) == [2, 3, 6]
 
 
 @pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 3)])

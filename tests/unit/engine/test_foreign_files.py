@@ -49,7 +49,7 @@ from tableformat.engine.lineage import fill_lineage, with_lineage
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
 from tableformat.engine.task import SourceFile
-from tests.data_files import FOREIGN, avro_file, encoded, rows_of
+from tests.data_files import FOREIGN, as_texts, avro_file, encoded, rows_of
 from tests.unit.inspection.avro import SYNC, header, long, text
 from tests.unit.inspection.test_avro_columns import CODECS
 
@@ -228,8 +228,8 @@ VALUES: dict[PrimitiveType, st.SearchStrategy[Any]] = {
     DecimalType(18, 18): st.integers(-(10**18) + 1, 10**18 - 1).map(lambda n: Decimal((n < 0, digits(n), -18))),
     DecimalType(38, 5): st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal((n < 0, digits(n), -5))),
     DateType(): st.dates(),
-    TimeType(): st.times(),
-    TimestampType(): st.datetimes(EARLIEST, LATEST),
+    TimeType(): st.times().map(lambda moment: moment.replace(fold=0)),
+    TimestampType(): st.datetimes(EARLIEST, LATEST).map(lambda moment: moment.replace(fold=0)),
     TimestamptzType(): st.datetimes(EARLIEST, LATEST, timezones=st.just(UTC)),
     StringType(): st.text(max_size=5),
     UUIDType(): st.uuids(),
@@ -288,6 +288,14 @@ def contents(draw: st.DrawFn) -> tuple[Schema, list[dict[str, Any]]]:
     return schema, draw(st.lists(values(schema.as_struct(), required=True), max_size=8))
 
 
+def has_struct_in_struct(kind: IcebergType, *, within: bool = False) -> bool:
+    if isinstance(kind, StructType):
+        return within or any(has_struct_in_struct(field.field_type, within=True) for field in kind.fields)
+    if isinstance(kind, ListType):
+        return has_struct_in_struct(kind.element_type)
+    return isinstance(kind, MapType) and has_struct_in_struct(kind.value_type)
+
+
 @settings(max_examples=150, deadline=None)
 @given(content=contents())
 def test_rows_of_any_schema_are_the_same_from_every_format(
@@ -295,19 +303,21 @@ def test_rows_of_any_schema_are_the_same_from_every_format(
 ) -> None:
     schema, rows = content
     folder = Folder(tmp_path_factory.mktemp("files"))
+    # pyarrow's writer of ORC loses values behind a null struct in a struct. What Java writes is read right, and the
+    # tests of its tables have such structs.
+    nested = any(has_struct_in_struct(field.field_type, within=False) for field in schema.fields)
+    foreign = (FileFormat.AVRO,) if nested else FOREIGN
 
     found, checksums = {}, {}
-    for file_format in (FileFormat.PARQUET, *FOREIGN):
+    for file_format in (FileFormat.PARQUET, *foreign):
         source = folder.put(file_format, encoded(file_format, schema, rows), len(rows))
         found[file_format], checksums[file_format] = read(source, schema), Checksum()
         found[file_format].validate(full=True)
         for batch in found[file_format].combine_chunks().to_batches():
             checksums[file_format].add(batch)
 
-    for file_format in FOREIGN:
+    for file_format in foreign:
         assert found[file_format].schema == found[FileFormat.PARQUET].schema
         assert rows_of(found[file_format]) == rows_of(found[FileFormat.PARQUET])
         assert checksums[file_format] == checksums[FileFormat.PARQUET]
-    assert rows_of(found[FileFormat.PARQUET]) == rows_of(
-        pa.Table.from_pylist(rows, schema=TargetSchema.of(schema).arrow)
-    )
+    assert rows_of(found[FileFormat.PARQUET]) == as_texts(rows)
