@@ -83,7 +83,7 @@ class ParquetFileWriter:
 
     def close(self) -> pq.FileMetaData:
         """Write the footer; what is returned was read from it."""
-        _, empty = _parts(self._form.schema.empty_table(), self._form.options)
+        _, empty = _parts(pa.Table.from_batches([], self._form.schema), self._form.options)
         empty.set_structs(_FILE_ROW_GROUPS, self._groups)
         empty.set_number(_FILE_ROWS, self.records)
         footer = encode(empty)

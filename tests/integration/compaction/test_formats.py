@@ -31,12 +31,13 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestampType,
+    UUIDType,
 )
 
 from tableformat.engine import UnreadableDataFile
-from tests.data_files import FOREIGN, avro_file, encoded, rows_of
+from tests.data_files import FOREIGN, as_texts, avro_file, encoded, rows_of
 from tests.integration.compaction.formats import delete_equal_in, delete_positions_in, put_content, put_rows
-from tests.integration.compaction.tables import append_many, compacted, create, data_files, scanned_rows
+from tests.integration.compaction.tables import SMALL_TARGET, append_many, compacted, create, data_files, scanned_rows
 from tests.integration.compaction.test_exactness import EMPTY_ROW, EVERYTHING, FULL_ROW, NULL_ROW, everything
 from tests.unit.inspection.avro import SYNC, block, header, long, text
 
@@ -74,6 +75,28 @@ def test_every_type_and_every_kind_of_null_comes_out_as_it_went_in(
     compacted(catalog)
 
     assert rows_of(written(table)) == rows_of(everything([row for rows in groups for row in rows]))
+
+
+@pytest.mark.parametrize("file_format", [FileFormat.PARQUET, *FOREIGN])
+def test_nested_uuids_come_out_as_they_went_in(catalog: SqlCatalog, file_format: FileFormat) -> None:
+    schema = Schema(
+        NestedField(1, "list", ListType(2, UUIDType(), element_required=False), required=False),
+        NestedField(3, "map", MapType(4, UUIDType(), 5, UUIDType(), value_required=False), required=False),
+        NestedField(6, "struct", StructType(NestedField(7, "id", UUIDType(), required=True)), required=False),
+    )
+    table = create(catalog, schema)
+    one, other = uuid.UUID(int=1), uuid.UUID(int=2**128 - 1)
+    rows: list[dict[str, Any]] = [
+        {"list": [one, None, other], "map": [(one, None), (other, one)], "struct": {"id": other}},
+        {"list": None, "map": None, "struct": None},
+        {"list": [], "map": [], "struct": {"id": one}},
+    ]
+    for _ in range(5):
+        put_rows(table, file_format, rows)
+
+    compacted(catalog, SMALL_TARGET.model_copy(update={"verify_contents": True}))
+
+    assert rows_of(written(table)) == as_texts(rows * 5)
 
 
 def test_avro_has_times_that_are_as_far_away_as_parquets(catalog: SqlCatalog) -> None:
@@ -352,6 +375,19 @@ def test_an_orc_timestamp_without_a_zone_is_not_taken_for_an_instant(catalog: Sq
         put_rows(table, FileFormat.ORC, [{"timestamptz": datetime(2026, 1, 1)}], schema=local)  # noqa: DTZ001
 
     with pytest.raises(UnreadableDataFile, match=r"is timestamp\[ns\] in ORC, and timestamp\[us, tz=UTC\]"):
+        compacted(catalog)
+
+
+@pytest.mark.parametrize("notes", [{"iceberg.id": "x"}, {"iceberg.id": "1", "iceberg.binary-type": "FIXED"}])
+def test_orc_attributes_that_say_nothing_are_refused(catalog: SqlCatalog, notes: dict[str, str]) -> None:
+    table = create(catalog, EVERYTHING.select("fixed"))
+    for _ in range(5):
+        sink = pa.BufferOutputStream()
+        field = pa.field("fixed", pa.binary(), metadata=notes)
+        orc.write_table(pa.table([[b"1234"]], schema=pa.schema([field])), sink)
+        put_content(table, FileFormat.ORC, sink.getvalue().to_pybytes(), 1)
+
+    with pytest.raises(UnreadableDataFile, match="attributes are not as Iceberg's"):
         compacted(catalog)
 
 
