@@ -53,15 +53,16 @@ class AvroTypes:
         if isinstance(avro_type, str):
             if avro_type in _PLAIN:
                 return AvroType(avro_type, restoring.as_is(_PLAIN[avro_type]))
-            if avro_type not in self._definitions:
-                raise UnknownForm(f"has the Avro type {avro_type!r}, which its schema does not define before")
+            if self._definitions.get(avro_type) is None:
+                raise UnknownForm(f"has the Avro type {avro_type!r}, which its schema does not define once before")
             return self.read(self._definitions[avro_type])
         if not isinstance(avro_type["type"], str):
             return self.read(avro_type["type"])
         found = self._definition(avro_type)
         if "name" in avro_type:
             for name in (avro_type["name"], f"{avro_type.get('namespace', '')}.{avro_type['name']}"):
-                self._definitions[name] = avro_type
+                is_other = self._definitions.get(name, avro_type) != avro_type
+                self._definitions[name] = None if is_other else avro_type
         return found
 
     def _choice(self, choices: list[Any]) -> AvroType:

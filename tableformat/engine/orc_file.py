@@ -26,8 +26,11 @@ class OrcFile:
         self._file = file
         opened = orc.ORCFile(file)
         self.records: int = opened.nrows
-        self._forms = [_form(field) for field in opened.schema]
-        self.schema = pa.schema([_field(*pair) for pair in zip(opened.schema, self._forms, strict=True)])
+        try:
+            self._forms = [_form(field) for field in opened.schema]
+            self.schema = pa.schema([_field(*pair) for pair in zip(opened.schema, self._forms, strict=True)])
+        except (KeyError, ValueError) as error:
+            raise UnknownForm(f"has columns whose attributes are not as Iceberg's: {error!r}") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in their order."""

@@ -120,5 +120,5 @@ def file_errors(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise UnreadableDataFile(path, "does not exist") from error
-    except (ProjectionError, UnknownForm, pa.ArrowException, OSError) as error:
+    except (ProjectionError, UnknownForm, pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableDataFile(path, str(error)) from error
