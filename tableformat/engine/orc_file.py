@@ -15,8 +15,7 @@ from tableformat.engine import restoring
 from tableformat.engine.projection import FIELD_ID, TargetSchema, children
 from tableformat.engine.restoring import Form, UnknownForm, with_id
 
-# pyarrow reads up to 32 batches ahead, whatever it is told.
-_BATCH_ROWS = 16 * 1024
+_BATCH_ROWS = 64 * 1024
 _ID, _BINARY_TYPE, _LENGTH, _LONG_TYPE = b"iceberg.id", b"iceberg.binary-type", b"iceberg.length", b"iceberg.long-type"
 _UUID_BYTES = 16
 
@@ -35,7 +34,11 @@ class OrcFile:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in their order."""
         fragment = ds.OrcFileFormat().make_fragment(self._file)
-        for batch in fragment.to_batches(batch_size=_BATCH_ROWS, use_threads=False):
+        # Nothing is read far ahead: files that are small are read side by side, and large ones would fill memory.
+        batches = fragment.to_batches(
+            batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=0, use_threads=False
+        )
+        for batch in batches:
             columns = [form.restored(column) for form, column in zip(self._forms, batch.columns, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

@@ -460,6 +460,18 @@ def test_avro_in_other_forms_that_the_specification_allows(catalog: SqlCatalog) 
         ({"type": "bytes", "logicalType": "decimal", "precision": 3}, "a decimal of varying length"),
         ({"type": "record", "name": "r", "fields": []}, "without fields"),
         ("elsewhere.defined", "does not define"),
+        (
+            {
+                "type": "record",
+                "name": "r",
+                "fields": [
+                    {"name": "a", "type": {"type": "fixed", "name": "x", "namespace": "one", "size": 1}},
+                    {"name": "b", "type": {"type": "fixed", "name": "x", "namespace": "other", "size": 2}},
+                    {"name": "c", "type": "x"},
+                ],
+            },
+            "'x', which its schema does not define once before",
+        ),
     ],
 )
 def test_avro_that_iceberg_does_not_write_is_refused(catalog: SqlCatalog, city: Any, reason: str) -> None:

@@ -296,7 +296,7 @@ def has_struct_in_struct(kind: IcebergType, *, within: bool = False) -> bool:
     return isinstance(kind, MapType) and has_struct_in_struct(kind.value_type)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(content=contents())
 def test_rows_of_any_schema_are_the_same_from_every_format(
     tmp_path_factory: pytest.TempPathFactory, content: tuple[Schema, list[dict[str, Any]]]
