@@ -104,7 +104,7 @@ def test_a_run_whose_pod_does_not_start_says_why_and_goes_on_when_that_is_mended
         report("Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
         waiting = eventually(run_status, lambda status: status.get("reason") == "ImageNotPulled")
         assert "no such image" in waiting["message"]
-        [condition] = waiting["conditions"]
+        [condition] = [each for each in waiting["conditions"] if each["type"] == "Succeeded"]
         assert (condition["status"], condition["reason"]) == ("Unknown", "ImageNotPulled")
 
         done = JobReport(succeeded=True, reason="Completed", message="all well").to_termination_message()

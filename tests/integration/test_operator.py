@@ -129,7 +129,11 @@ def test_only_the_older_of_two_objects_has_the_table(namespace: Namespace) -> No
     ready(namespace, "contested")
     namespace.apply("ManagedTable", "usurper", spec("contested", schema={"columns": COLUMNS[:1]}))
     conditions = eventually(lambda: namespace.conditions("usurper"), bool)
-    assert conditions == {"Ready": "False/ClaimedByAnother", "InSync": "False/ClaimedByAnother"}
+    assert conditions == {
+        "Ready": "False/ClaimedByAnother",
+        "InSync": "False/ClaimedByAnother",
+        "Stalled": "True/ClaimedByAnother",
+    }
     assert namespace.conditions("contested")["InSync"] == "True/AsDeclared"
 
 

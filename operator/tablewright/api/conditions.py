@@ -16,6 +16,8 @@ MAINTAINED = "Maintained"
 RUN_ACCEPTED = "RunAccepted"  # only while an annotation asks for a run that cannot be
 SUCCEEDED = "Succeeded"  # of a run
 VALID = "Valid"  # of a policy
+RECONCILING = "Reconciling"  # only while it is true, as the next
+STALLED = "Stalled"
 
 
 class Condition(ApiModel):

@@ -14,7 +14,7 @@ from tablewright.api.table import ManagedTable
 
 def table_outline(obj: KubernetesObject) -> ManagedTable | None:
     """The table, whole if it can be; otherwise which table it stands for, and what its deletion does to it."""
-    return _outline(ManagedTable, obj, ("catalogRef", "identifier", "deletionPolicy"), ("identity",))
+    return _outline(ManagedTable, obj, ("catalogRef", "identifier", "deletionPolicy"), ("identity", "conditions"))
 
 
 def run_outline(obj: KubernetesObject) -> MaintenanceRun | None:

@@ -8,7 +8,7 @@ the transition time that the status had before, which is on record until the new
 from dataclasses import dataclass
 
 from tableformat.declaration import Applied
-from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition
+from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, RECONCILING, STALLED, Condition
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus, Phase
 from tablewright.api.table import HoldState, ManagedTable, ManagedTableStatus
 from tablewright.decide.deletion import DeletionDecision
@@ -17,6 +17,7 @@ from tablewright.decide.state import StartRun
 # Conditions that hold from the beginning are no news; that a table can be used is.
 _NO_NEWS_AT_FIRST = {IN_SYNC, HEALTHY, MAINTAINED}
 _PASSING = {"Creating", "Evolving"}  # reasons that the same pass leaves behind
+_TOLD_BY_OTHERS = {RECONCILING, STALLED}  # they repeat what another condition says
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class Happening:
 def table_happenings(table: ManagedTable, status: ManagedTableStatus) -> tuple[Happening, ...]:
     """From the table's status to this one."""
     before = {condition.type: condition for condition in table.status.conditions}
-    found = [_condition_happening(before.get(new.type), new) for new in status.conditions]
+    found = [
+        _condition_happening(before.get(new.type), new) for new in status.conditions if new.type not in _TOLD_BY_OTHERS
+    ]
     found += _operation_happenings(table.status, status)
     found += _hold_happenings(table.status, status)
     return tuple(happening for happening in found if happening is not None)

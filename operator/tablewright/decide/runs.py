@@ -10,6 +10,7 @@ from tablewright.api.run import Cause, MaintenanceRun, MaintenanceRunStatus, Pha
 from tablewright.api.texts import shortened
 from tablewright.decide.causes import cause_of
 from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.progress import reconciling, stalled
 from tablewright.decide.schedules import next_opening
 from tablewright.decide.state import CreateJob, JobObservation, RunDecision
 
@@ -144,8 +145,16 @@ def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime, **tol
 def _with(run: MaintenanceRun, now: datetime, **changes: object) -> MaintenanceRunStatus:
     update = {"observed_generation": run.metadata.generation, "cause": cause_of(run), **changes}
     status = run.status.model_copy(update=update)
-    conditions = merged([_outcome(status)], status.conditions, generation=run.metadata.generation, now=now)
+    decided = _with_progress(_outcome(status), status)
+    conditions = merged(decided, status.conditions, generation=run.metadata.generation, now=now)
     return status.model_copy(update={"conditions": conditions})
+
+
+def _with_progress(outcome: Condition, status: MaintenanceRunStatus) -> list[Condition]:
+    if status.phase == Phase.SUCCEEDED:
+        return [outcome]
+    tell = stalled if status.phase == Phase.FAILED else reconciling
+    return [outcome, tell(outcome.reason, outcome.message)]
 
 
 def _outcome(status: MaintenanceRunStatus) -> Condition:

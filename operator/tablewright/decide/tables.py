@@ -22,6 +22,7 @@ from tablewright.decide.history import surplus_runs
 from tablewright.decide.holds import HoldDecision, decide_holds
 from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance, with_schedules
 from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.progress import with_progress
 from tablewright.decide.requests import RUN_ANNOTATION, decide_request, requested
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import (
@@ -76,8 +77,10 @@ def decide_table(
         if known is not None:
             return TableDecision(_status(table, policy, [_missing(known)], now))
         if table.spec.management_policy is not ManagementPolicy.FULL:
-            message = f"there is no such table, and managementPolicy {table.spec.management_policy} creates none"
-            return TableDecision(_status(table, policy, [condition(READY, False, "TableMissing", message)], now))
+            message = (
+                f"there is no such table, and managementPolicy {table.spec.management_policy} creates none: create it"
+            )
+            return TableDecision(_status(table, policy, [condition(READY, False, "TableAwaited", message)], now))
         conditions = [
             condition(READY, False, "Creating", "the table is being created"),
             condition(IN_SYNC, False, "Creating", "the table is being created"),
@@ -246,7 +249,7 @@ def _status(
     told = previous.operations if operations is None else _worth_telling(operations)
     return ManagedTableStatus(
         observed_generation=generation,
-        conditions=merged(conditions, previous.conditions, generation=generation, now=now),
+        conditions=merged(with_progress(conditions), previous.conditions, generation=generation, now=now),
         identity=_identity(observed) if observed else previous.identity,
         health=observed.health if observed else previous.health,
         last_maintenance=max((each.last_success for each in told if each.last_success), default=None),

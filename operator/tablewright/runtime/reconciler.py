@@ -16,7 +16,7 @@ from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, 
 from tablewright.act.runs import build_run
 from tablewright.act.tables import drop_table
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.conditions import IN_SYNC, READY, VALID, Condition, condition, merged
+from tablewright.api.conditions import READY, VALID, Condition
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
 from tablewright.api.outline import policy_outline, run_outline, table_outline
 from tablewright.api.policy import TablePolicy
@@ -30,7 +30,7 @@ from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
 from tablewright.decide.runs import Waiting, decide_run, runs_out_of_memory, waits_for, why_it_waits
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import JobObservation, StartRun
-from tablewright.decide.validity import Problem, usability_status
+from tablewright.decide.validity import Problem, unreadable_table_conditions, usability_status
 from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
@@ -242,15 +242,19 @@ class Reconciler:
         self._cluster.apply_status(table.plural, table.kind_name, *table.key, status.to_json())
 
     def _report_invalid(self, obj: KubernetesObject, message: str, now: datetime) -> None:
-        metadata = obj["metadata"]
-        generation = metadata.get("generation", 1)
-        conditions = merged([condition(IN_SYNC, False, "Invalid", message)], (), generation=generation, now=now)
-        # What is known of the table stays: without its identity, another table could later be taken for it.
+        """What is known of the table stays: without its identity, another table could later be taken for it."""
         known = dict(obj.get("status") or {})
-        known |= {"observedGeneration": generation, "conditions": [found.to_json() for found in conditions]}
-        self._cluster.apply_status(
-            ManagedTable.plural, ManagedTable.kind_name, metadata["namespace"], metadata["name"], known
-        )
+        previous = [Condition.model_validate(each) for each in known.get("conditions") or ()]
+        generation = obj["metadata"].get("generation", 1)
+        conditions = unreadable_table_conditions(message, previous, generation=generation, now=now)
+        said = {"observedGeneration": generation, "conditions": [found.to_json() for found in conditions]}
+        if known | said == known:
+            return
+        table = table_outline(obj)
+        if table is not None:
+            update = {"observed_generation": generation, "conditions": conditions}
+            self._recorder.table_changed(table, table.status.model_copy(update=update))
+        self._cluster.apply_status(ManagedTable.plural, ManagedTable.kind_name, *key_of(obj), known | said)
 
     # -- runs
 

@@ -151,5 +151,5 @@ def test_a_failed_run_keeps_what_it_got_done() -> None:
     ],
 )
 def test_a_run_can_be_waited_for_by_its_condition(observed: JobObservation | None, outcome: str) -> None:
-    [found] = decide_run(run("r", None), None, observed, NOW).status.conditions
+    found = decide_run(run("r", None), None, observed, NOW).status.conditions[0]
     assert (found.type, f"{found.status}/{found.reason}") == ("Succeeded", outcome)

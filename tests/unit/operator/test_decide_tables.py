@@ -77,7 +77,8 @@ def test_a_creation_that_is_refused_says_why() -> None:
     refusal = Refusal(RefusalKind.LOCATION_OVERLAP, "location", "it is inside another table's", "Choose another")
     decision = decide(managed_table(), CreationRefused((refusal,)), [], NOW)
     assert decision.apply is None
-    assert conditions(decision) == {"Ready": "False/Refused", "InSync": "False/Refused"}
+    refused = dict.fromkeys(("Ready", "InSync"), "False/Refused")
+    assert conditions(decision) == {**refused, "Stalled": "True/Refused"}
 
 
 def test_a_change_that_would_lose_data_is_refused_and_the_table_stays_ready() -> None:
@@ -104,7 +105,10 @@ def test_an_unreachable_catalog_keeps_what_is_known() -> None:
     assert (decision.apply, decision.start) == (None, None)
     assert decision.look_again_at is not None
     assert decision.status.identity == table.status.identity
-    assert conditions(decision) == {"Ready": "Unknown/CatalogUnreachable"}
+    assert conditions(decision) == {
+        "Ready": "Unknown/CatalogUnreachable",
+        "Reconciling": "True/CatalogUnreachable",
+    }
 
 
 def test_unreadable_metadata_is_left_alone() -> None:
@@ -183,7 +187,7 @@ def test_only_observation_maintains_nothing(policy: str, starts: bool) -> None:
 def test_only_full_management_creates_a_table(policy: str) -> None:
     decision = decide(managed_table(managementPolicy=policy), TableAbsent(), [], NOW)
     assert decision.apply is None
-    assert conditions(decision)["Ready"] == "False/TableMissing"
+    assert conditions(decision)["Ready"] == "False/TableAwaited"
 
 
 def test_a_table_that_others_define_needs_no_schema() -> None:

@@ -98,8 +98,8 @@ def failed_job(reason: str = "BackoffLimitExceeded") -> dict[str, Any]:
 def ended(job: dict[str, Any], *pods: dict[str, Any]) -> tuple[str | None, str | None]:
     status = decide_run(run("r", "Running", jobName="r"), None, observe_job(job, pods), NOW).status
     assert status.phase is Phase.FAILED
-    [condition] = status.conditions
-    assert (condition.status, condition.reason) == ("False", status.reason)
+    said = {(condition.type, condition.status, condition.reason) for condition in status.conditions}
+    assert said == {("Succeeded", "False", status.reason), ("Stalled", "True", status.reason)}
     return status.reason, status.message
 
 
@@ -135,7 +135,8 @@ def test_a_run_whose_pod_does_not_start_waits_and_says_why_and_is_looked_at_agai
     decision = decide_run(waiting, None, held_up(), NOW)
     assert (decision.status.phase, decision.status.reason) == (Phase.PENDING, "ImageNotPulled")
     assert decision.status.message == "pod p: no such image"
-    assert [(c.status, c.reason) for c in decision.status.conditions] == [("Unknown", "ImageNotPulled")]
+    said = {(c.type, c.status, c.reason) for c in decision.status.conditions}
+    assert said == {("Succeeded", "Unknown", "ImageNotPulled"), ("Reconciling", "True", "ImageNotPulled")}
     assert decision.look_again_at == NOW + timedelta(seconds=15)
     [told] = run_happenings(waiting, decision.status)
     assert (told.reason, told.warning) == ("RunHeldUp", True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
+from tablewright.api.conditions import RECONCILING, STALLED
 from tablewright.api.run import MaintenanceRun, Phase
 from tablewright.cli.examination import Examination
 from tablewright.cli.output import size
@@ -168,6 +169,8 @@ def _chips(table: ReportedTable) -> str:
     signs = {"True": ("good", "✓"), "False": ("bad", "✗")}  # not by colour alone: some read without it
     chips = []
     for condition in table.conditions:
+        if condition.type in (RECONCILING, STALLED):
+            continue  # another condition says so already
         kind, sign = signs.get(condition.status, ("wait", "?"))
         chips.append(f'<span class="chip {kind}">{sign} {escape(condition.type)}</span>')
     return "".join(chips)
