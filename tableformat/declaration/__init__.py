@@ -10,7 +10,7 @@ from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import Column, NestedAttributes
 from tableformat.declaration.difference import Difference, difference
 from tableformat.declaration.grammar import InvalidTypeError, parse_partition_transform, parse_type, type_text
-from tableformat.declaration.locations import TableLocation, table_locations
+from tableformat.declaration.locations import TableLocation, overlapping_table
 from tableformat.declaration.refusals import InvalidDeclarationError, Refusal, RefusalKind
 from tableformat.declaration.render import render_json, render_text
 from tableformat.declaration.table import (
@@ -41,10 +41,10 @@ __all__ = [
     "TableLocation",
     "apply_declaration",
     "difference",
+    "overlapping_table",
     "parse_partition_transform",
     "parse_type",
     "render_json",
     "render_text",
-    "table_locations",
     "type_text",
 ]

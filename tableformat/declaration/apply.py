@@ -7,7 +7,7 @@ altered before its uuid was recorded, and one that has another uuid than recorde
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -20,12 +20,13 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.typedef import Identifier
 
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import walk
 from tableformat.declaration.difference import Difference, difference, new_table
 from tableformat.declaration.format_v3 import create_table_v3
-from tableformat.declaration.locations import TableLocation, first_overlap, places_of, table_locations
+from tableformat.declaration.locations import TableLocation, overlapping_table, places_of
 from tableformat.declaration.refusals import Refusal, RefusalKind
 from tableformat.declaration.table import ManagementMode, TableDeclaration
 from tableformat.errors import TransientError
@@ -65,6 +66,10 @@ class Applied:
         return not self.refusals and not self.pending and all(drift.repaired for drift in self.drift)
 
 
+# A place of another table that overlaps any of those that the table of this identifier would have.
+Overlapping = Callable[[Catalog, Identifier, tuple[str, ...]], TableLocation | None]
+
+
 def apply_declaration(
     catalog: Catalog,
     declaration: TableDeclaration,
@@ -73,14 +78,14 @@ def apply_declaration(
     known_uuid: UUID | None,
     previously_declared_properties: frozenset[str] = frozenset(),
     declaration_in_force: bool = False,
-    other_locations: Callable[[Catalog], Iterable[TableLocation]] = table_locations,
+    overlapping: Overlapping = overlapping_table,
     pause: Callable[[float], None] = time.sleep,
 ) -> Applied:
     """Makes the table as declared, as far as the mode allows and nothing is lost.
 
     `known_uuid` is what was recorded when the table was created or first seen; None if nothing was. With
     `declaration_in_force` the caller knows that this very declaration was applied before, so that whatever differs
-    now was altered by somebody else. `other_locations` may answer from what the caller knows already.
+    now was altered by somebody else. `overlapping` may answer from what the caller knows already.
     """
     lost: Exception | None = None
     for attempt in range(ATTEMPTS):
@@ -92,7 +97,7 @@ def apply_declaration(
             table = None
         try:
             if table is None:
-                return _create(catalog, declaration, mode, known_uuid, other_locations)
+                return _create(catalog, declaration, mode, known_uuid, overlapping)
             found = difference(
                 declaration, table.metadata, previously_declared_properties=previously_declared_properties
             )
@@ -108,7 +113,7 @@ def _create(
     declaration: TableDeclaration,
     mode: ManagementMode,
     known_uuid: UUID | None,
-    other_locations: Callable[[Catalog], Iterable[TableLocation]],
+    overlapping: Overlapping,
 ) -> Applied:
     if known_uuid is not None:
         reason = f"the table {known_uuid} was dropped by somebody else, or moved to another name"
@@ -127,7 +132,7 @@ def _create(
         return Applied(None, refusals=(Refusal(RefusalKind.UNSUPPORTED, "schema.columns", reason, remedy),))
     catalog.create_namespace_if_not_exists(declaration.identifier[:-1])
     location = _location(catalog, declaration)
-    taken = _overlap(catalog, declaration, location, other_locations)
+    taken = _overlap(catalog, declaration, location, overlapping)
     if taken is not None:
         return Applied(None, refusals=(taken,))
     return Applied(_new_table(catalog, declaration, location), created=True, changes=plan.changes)
@@ -166,15 +171,11 @@ def _location(catalog: Catalog, declaration: TableDeclaration) -> str | None:
 
 
 def _overlap(
-    catalog: Catalog,
-    declaration: TableDeclaration,
-    location: str | None,
-    other_locations: Callable[[Catalog], Iterable[TableLocation]],
+    catalog: Catalog, declaration: TableDeclaration, location: str | None, overlapping: Overlapping
 ) -> Refusal | None:
     if location is None:
         return None
-    others = (other for other in other_locations(catalog) if other.identifier != declaration.identifier)
-    taken = first_overlap(places_of(location, dict(declaration.properties)), others)
+    taken = overlapping(catalog, declaration.identifier, places_of(location, dict(declaration.properties)))
     if taken is None:
         return None
     return Refusal(

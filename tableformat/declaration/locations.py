@@ -5,9 +5,10 @@ it is the same folder or lies inside it, because maintenance deletes what it doe
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -23,6 +24,9 @@ _PATH_PROPERTIES = (
     "write.folder-storage.path",
     "write.object-storage.path",
 )
+
+
+Owner = TypeVar("Owner", bound=Hashable)
 
 
 class TableLocation(NamedTuple):
@@ -52,23 +56,82 @@ def places_of(location: str, properties: dict[str, str]) -> tuple[str, ...]:
     return location, *(properties[key] for key in _PATH_PROPERTIES if key in properties)
 
 
+class PlaceIndex(Generic[Owner]):
+    """Who has which places: an overlap is found by the place's own path, however many others there are."""
+
+    def __init__(self) -> None:
+        self._places: dict[Owner, tuple[TableLocation, ...]] = {}
+        self._at: defaultdict[tuple[str, ...], dict[Owner, TableLocation]] = defaultdict(dict)
+        self._inside: defaultdict[tuple[str, ...], dict[Owner, TableLocation]] = defaultdict(dict)
+
+    def put(self, owner: Owner, identifier: Identifier, places: Iterable[str]) -> None:
+        """All places that the owner has, instead of what it had."""
+        found = tuple(TableLocation(identifier, place) for place in places)
+        if self._places.get(owner) == found:
+            return
+        self.remove(owner)
+        self._places[owner] = found
+        for location in found:
+            parts = _parts(location.location)
+            self._at[parts][owner] = location
+            for length in range(len(parts)):
+                self._inside[parts[:length]][owner] = location
+
+    def remove(self, owner: Owner) -> None:
+        for location in self._places.pop(owner, ()):
+            parts = _parts(location.location)
+            _take(self._at, parts, owner)
+            for length in range(len(parts)):
+                _take(self._inside, parts[:length], owner)
+
+    def overlapping(self, place: str, *, but: Collection[Owner]) -> TableLocation | None:
+        """A place that is this one, around it or inside it, of anybody but these."""
+        parts = _parts(place)
+        around = (self._at.get(parts[:length], {}) for length in range(len(parts) + 1))
+        for owners in (*around, self._inside.get(parts, {})):
+            for owner, location in owners.items():
+                if owner not in but:
+                    return location
+        return None
+
+
+def _take(places: dict[tuple[str, ...], dict[Owner, TableLocation]], parts: tuple[str, ...], owner: Owner) -> None:
+    owners = places.get(parts, {})
+    owners.pop(owner, None)
+    if not owners:
+        places.pop(parts, None)
+
+
+def overlapping_table(catalog: Catalog, identifier: Identifier, places: Iterable[str]) -> TableLocation | None:
+    """A place of another table of the catalog that overlaps any of these."""
+    return first_overlap(places, (other for other in table_locations(catalog) if other.identifier != identifier))
+
+
 def table_locations(catalog: Catalog) -> Iterator[TableLocation]:
     """Where the tables of the catalog are. Loads each of them: the cost of a safe creation in a catalog of others."""
+    for identifier in table_identifiers(catalog):
+        for place in places_in(catalog, identifier) or ():
+            yield TableLocation(identifier, place)
+
+
+def table_identifiers(catalog: Catalog) -> Iterator[Identifier]:
     for namespace in _namespaces(catalog, ()):
         try:
-            identifiers = catalog.list_tables(namespace)
+            yield from catalog.list_tables(namespace)
         except NoSuchNamespaceError:  # dropped meanwhile
             continue
-        for identifier in identifiers:
-            try:
-                metadata = catalog.load_table(identifier).metadata
-            except NoSuchTableError:  # dropped meanwhile
-                continue
-            except Exception as error:  # one table that cannot be read must not keep all others from being created
-                logger.warning("location of %s not compared, it cannot be loaded: %s", ".".join(identifier), error)
-                continue
-            for place in places_of(metadata.location, metadata.properties):
-                yield TableLocation(identifier, place)
+
+
+def places_in(catalog: Catalog, identifier: Identifier) -> tuple[str, ...] | None:
+    """The places of one of its tables; None if it is gone or cannot be read."""
+    try:
+        metadata = catalog.load_table(identifier).metadata
+    except NoSuchTableError:  # dropped meanwhile
+        return None
+    except Exception as error:  # one table that cannot be read must not keep all others from being created
+        logger.warning("location of %s not compared, it cannot be loaded: %s", ".".join(identifier), error)
+        return None
+    return places_of(metadata.location, metadata.properties)
 
 
 def _namespaces(catalog: Catalog, parent: Identifier) -> Iterator[Identifier]:

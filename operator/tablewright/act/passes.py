@@ -3,10 +3,9 @@
 The same pass serves the cluster and the folder: they differ in the `World` that they give it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -63,8 +62,8 @@ class World(Protocol):
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
 
-    def other_locations(self, table: ManagedTable, catalog: Catalog) -> Iterable[TableLocation]:
-        """Where the tables of the table's catalog are: no two may share a place."""
+    def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
+        """A place of another table that overlaps one of these, where the table is to be: no two may share a place."""
         ...
 
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
@@ -156,5 +155,5 @@ def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration, worl
         mode=ManagementMode.FULL,
         known_uuid=UUID(identity.uuid) if identity else None,
         previously_declared_properties=frozenset(table.status.declared_properties),
-        other_locations=partial(world.other_locations, table),
+        overlapping=lambda opened, _, places: world.overlapping(table, opened, places),
     )

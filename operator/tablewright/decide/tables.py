@@ -36,6 +36,7 @@ from tablewright.decide.state import (
     TableUnreadable,
 )
 
+REFUSED_CREATION_RETRY = timedelta(minutes=1)  # nobody tells us when another table leaves its place
 UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server is back, or a Secret is there
 
 
@@ -71,7 +72,7 @@ def decide_table(
     if isinstance(observed, CreationRefused):
         reasons = "; ".join(str(refusal) for refusal in observed.refusals)
         refused = [condition(kind, False, "Refused", reasons) for kind in (READY, IN_SYNC)]
-        return TableDecision(_status(table, policy, refused, now))
+        return TableDecision(_status(table, policy, refused, now), look_again_at=now + REFUSED_CREATION_RETRY)
     known = table.status.identity
     if isinstance(observed, TableAbsent):
         if known is not None:

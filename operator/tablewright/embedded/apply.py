@@ -4,14 +4,14 @@ A run is written down before it starts and keeps its id, so one that was interru
 what it had committed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import open_catalog
-from tableformat.declaration import Applied, TableLocation, table_locations
+from tableformat.declaration import Applied, TableLocation, overlapping_table
 from tablewright.act.jobs import maintenance_job
 from tablewright.act.passes import reconcile_table
 from tablewright.api.catalog import TableCatalog
@@ -130,8 +130,8 @@ class _FolderWorld:
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         self._state.create_run(table, start, self._now())
 
-    def other_locations(self, table: ManagedTable, catalog: Catalog) -> Iterable[TableLocation]:  # noqa: ARG002
-        return table_locations(catalog)
+    def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
+        return overlapping_table(catalog, table.identifier, places)
 
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
         """Nothing: whoever applies a folder reads the status that is printed at the end."""

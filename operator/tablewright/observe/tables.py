@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tableformat.catalogs.pointer_catalog import PointerCatalog
+from tableformat.declaration.locations import places_of
 from tableformat.errors import PermanentError, TablewrightError, TransientError
 from tableformat.inspection import TableHealth, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE
@@ -35,6 +36,7 @@ class HealthMemory:
         self._most_snapshots, self._snapshots = snapshots, 0
         self._figures: OrderedDict[tuple[str, int], HealthFigures] = OrderedDict()
         self._metadata: OrderedDict[str, TableMetadata] = OrderedDict()
+        self._places: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
     def at(self, location: str) -> TableMetadata | None:
@@ -43,8 +45,16 @@ class HealthMemory:
                 self._metadata.move_to_end(location)
             return self._metadata.get(location)
 
+    def places_at(self, location: str) -> tuple[str, ...] | None:
+        """The places that belong to the table, as this metadata file has them."""
+        with self._lock:
+            return self._places.get(location)
+
     def keep(self, location: str, metadata: TableMetadata) -> None:
         with self._lock:
+            self._places[location] = places_of(metadata.location, metadata.properties)
+            while len(self._places) > self._capacity:
+                self._places.popitem(last=False)
             if location not in self._metadata:
                 self._metadata[location] = metadata
                 self._snapshots += _weight(metadata)

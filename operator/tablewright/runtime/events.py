@@ -7,14 +7,15 @@ from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.line import RunLine
-from tablewright.runtime.locations import POINTER, pointer_outline
+from tablewright.runtime.locations import POINTER, KnownLocations, pointer_outline
 from tablewright.runtime.reconciler import Key
 from tablewright.runtime.store import ObjectStore
 
 
 class EventRouter:
-    def __init__(self, store: ObjectStore, claims: Claims, line: RunLine) -> None:
+    def __init__(self, store: ObjectStore, claims: Claims, line: RunLine, locations: KnownLocations) -> None:
         self._store = store
+        self._locations = locations
         self._claims = claims
         self._line = line
 
@@ -27,6 +28,7 @@ class EventRouter:
             self._store.remove(kind, obj)
         else:  # of a pointer only where it led: who reads or swaps it asks the server, never this memory
             self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj)
+        self._locations.notice(kind, obj, deleted=deleted)
         if kind == ManagedTable.kind_name:
             if deleted:
                 self._claims.remove(obj)
@@ -45,6 +47,7 @@ class EventRouter:
         may_be_status = kind in (ManagedTable.kind_name, TableCatalog.kind_name, TablePolicy.kind_name)
         if may_be_status and known is not None and _without_status(known) == _without_status(obj):
             self._store.put(kind, obj)
+            self._locations.notice(kind, obj, deleted=False)
             return []
         return self.notice(kind, obj, deleted=False)
 

@@ -23,12 +23,14 @@ from tablewright.api.objects import KubernetesObject
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster, connect
 from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.leadership import Election, LeaseHolder, Leases, SoleLeader
 from tablewright.runtime.line import RunLine
+from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.logs import brief
 from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
@@ -71,7 +73,9 @@ class _Operator:
         self._metrics = Metrics()
         self._store = ObjectStore()
         claims, line = Claims(), RunLine(self._store, settings.most_runs)
-        self._router = EventRouter(self._store, claims, line)
+        memory = HealthMemory()
+        locations = KnownLocations(self._store, memory.places_at)
+        self._router = EventRouter(self._store, claims, line, locations)
         self._leader: LeaseHolder | SoleLeader = self._elect(settings.election)
         api = connect(settings.kubeconfig, counted=self._metrics.request)
         cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote)
@@ -83,6 +87,8 @@ class _Operator:
             settings.jobs,
             lambda: datetime.now(UTC).replace(microsecond=0),
             recorder=Recorder(cluster, self._metrics, _identity(settings)),
+            locations=locations,
+            memory=memory,
             kubeconfig=settings.kubeconfig,
         )
         self._sync = Synchroniser(cluster, self._store, settings.namespaces, self._notice)

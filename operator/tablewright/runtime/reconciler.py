@@ -4,7 +4,7 @@ Runs in worker threads. It is the `World` of table passes; runs and their Jobs h
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -68,6 +68,8 @@ class Reconciler:
         clock: Callable[[], datetime],
         *,
         recorder: Recorder,
+        locations: KnownLocations,
+        memory: HealthMemory,
         kubeconfig: str | None = None,
     ) -> None:
         self._store = store
@@ -77,8 +79,8 @@ class Reconciler:
         self._jobs = jobs
         self._clock = clock
         self._recorder = recorder
-        self._memory = HealthMemory()
-        self._locations = KnownLocations(store)
+        self._memory = memory
+        self._locations = locations
         self._catalogs = OpenCatalogs(store, cluster.read_secret, kubeconfig)
 
     def reconcile(self, key: Key) -> float | None:
@@ -129,7 +131,10 @@ class Reconciler:
         if wants_finalizer(table) != (FINALIZER in table.metadata.finalizers):
             self._set_finalizer(table.metadata, wanted=wants_finalizer(table))
             return None  # the change is an event, and brings the next pass
-        outcome = reconcile_table(table, self, self._memory, now)
+        try:
+            outcome = reconcile_table(table, self, self._memory, now)
+        finally:
+            self._locations.release(table)
         return _seconds_until(earliest(outcome.look_again_at, self._next_poll(table, now)), now)
 
     def _delete_table(self, obj: KubernetesObject) -> float | None:
@@ -219,14 +224,12 @@ class Reconciler:
         self._recorder.run_created(table, start)
         self._cluster.create_run(build_run(table, start))
 
-    def other_locations(self, table: ManagedTable, catalog: Catalog) -> Iterable[TableLocation]:
-        return self._locations.of(table.metadata.namespace, table.spec.catalog_ref.name, catalog)
+    def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
+        return self._locations.take(table, catalog, places)
 
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
         if applied.table is not None:
-            self._locations.learn(
-                table.metadata.namespace, pointer_name(table), applied.table.metadata_location, applied.table.metadata
-            )
+            self._locations.learn(table, applied.table.metadata_location, applied.table.metadata)
         self._recorder.declaration_applied(table, applied)
 
     def clear_request(self, table: ManagedTable) -> None:

@@ -170,13 +170,13 @@ def test_a_neighbour_with_a_similar_name_is_no_overlap(catalog: Catalog, tmp_pat
 
 def test_a_caller_that_knows_the_locations_need_not_have_them_loaded(catalog: Catalog, tmp_path: Path) -> None:
     declared = declare(column("a"), location=f"file://{tmp_path}/x/y")
-    known = TableLocation(("db", "other"), f"file://{tmp_path}/x")
+    known, own = TableLocation(("db", "other"), f"file://{tmp_path}/x"), (f"file://{tmp_path}/x/y",)
     applied = apply_declaration(
         catalog,
         declared,
         mode=FULL,
         known_uuid=None,
-        other_locations=lambda _: [known, TableLocation(IDENTIFIER, "/z")],
+        overlapping=lambda _, identifier, places: known if (identifier, places) == (IDENTIFIER, own) else None,
     )
     assert [refusal.kind for refusal in applied.refusals] == [RefusalKind.LOCATION_OVERLAP]
 

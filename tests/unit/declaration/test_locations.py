@@ -1,8 +1,10 @@
 """Locations are compared as storage sees them."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tableformat.declaration.locations import overlap, same_location
+from tableformat.declaration.locations import PlaceIndex, overlap, same_location
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,35 @@ def test_a_place_inside_another_overlaps_it() -> None:
     assert overlap("s3://bucket/db", "s3a://bucket/db/t")
     assert overlap("file:/warehouse/db/t/data", "/warehouse/db/t")
     assert not same_location("s3://bucket/db", "s3a://bucket/db/t")
+
+
+PLACES = st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=4).map(
+    lambda parts: "s3://" + "/".join(parts)
+)
+STEPS = st.lists(st.tuples(st.integers(0, 4), st.lists(PLACES, max_size=2)), max_size=12)
+
+
+@given(steps=STEPS, place=PLACES, but=st.sets(st.integers(0, 4), max_size=2))
+def test_an_index_finds_what_comparing_with_every_place_finds(
+    steps: list[tuple[int, list[str]]], place: str, but: set[int]
+) -> None:
+    """Whatever owners came, moved and went before."""
+    index: PlaceIndex[int] = PlaceIndex()
+    owned: dict[int, list[str]] = {}
+    for owner, places in steps:
+        if places:
+            index.put(owner, ("db", str(owner)), places)
+            owned[owner] = places
+        else:
+            index.remove(owner)
+            owned.pop(owner, None)
+    others = {
+        (str(owner), each)
+        for owner, places in owned.items()
+        for each in places
+        if owner not in but and overlap(each, place)
+    }
+    found = index.overlapping(place, but=but)
+    assert (found is None) == (not others)
+    if found is not None:
+        assert (found.identifier[1], found.location) in others
