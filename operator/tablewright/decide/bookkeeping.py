@@ -22,6 +22,7 @@ COOL_DOWN = timedelta(hours=24)  # after which a stopped operation is tried once
 QUIET_AFTER_NOTHING = timedelta(hours=1)  # where a run found nothing to do, the next commit changes little
 QUIET_AFTER_CANCEL = timedelta(hours=1)
 SEEN_WITHIN = timedelta(minutes=1)  # a run that was just created may not be seen yet
+CLOCK_TOLERANCE = timedelta(hours=1)  # what is remembered of a later time than this was written under another clock
 
 Operations = dict[Operation, OperationStatus]
 
@@ -31,7 +32,7 @@ def remembered(table: ManagedTable, runs: Sequence[MaintenanceRun], health: Heal
     known = {status.operation: status for status in table.status.operations}
     found: Operations = {}
     for operation in Operation:
-        status = known.get(operation, OperationStatus(operation=operation))
+        status = _under_this_clock(known.get(operation, OperationStatus(operation=operation)), now)
         status = _lowered(_resumed(status, table.metadata.generation), health)
         found[operation] = _caught_up(status, real_runs(runs, operation), table.metadata.generation, health, now)
     return found
@@ -89,6 +90,30 @@ def did_nothing(result: RunResult | None) -> bool:
     return result.snapshot_id is None and not (
         result.rewritten_files or result.expired_snapshots or result.deleted_files or result.marked_files
     )
+
+
+def _under_this_clock(status: OperationStatus, now: datetime) -> OperationStatus:
+    """A clock that was ahead and is put right must not stop schedules and retries until it comes to that time again.
+
+    A little ahead is the API server's clock, or ours that was set back: then nothing is done twice. When a run was
+    created is the server's to say, and is compared with its own times only.
+    """
+
+    def past(time: datetime | None, latest: datetime = now) -> datetime | None:
+        return latest if time is not None and time > latest + CLOCK_TOLERANCE else time
+
+    record = status.record
+    times = {
+        "end": past(record.end),
+        "scheduled_until": past(record.scheduled_until),
+        "paused_until": past(record.paused_until, now + max(QUIET_AFTER_NOTHING, QUIET_AFTER_CANCEL)),
+    }
+    if record.state is RunState.STARTED:
+        times["run_time"] = past(record.run_time)
+    if any(getattr(record, name) != time for name, time in times.items()):
+        status = _with(status, **times)
+    success = past(status.last_success)
+    return status if success == status.last_success else status.model_copy(update={"last_success": success})
 
 
 def _caught_up(

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.claims import Claims
+from tablewright.runtime.clock import LOOK_SECONDS, ClockWatch
 from tablewright.runtime.cluster import Cluster, connect
 from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
@@ -113,12 +114,13 @@ class _Operator:
         endpoints = Endpoints(self._metrics, unhealthy=self._unhealthy, unready=self._unready)
         port = await endpoints.start(self._settings.host, self._settings.port)
         logger.info("answering on port %s", port)
-        working = asyncio.create_task(self._begin())
+        working = [asyncio.create_task(self._begin()), asyncio.create_task(self._follow_clock(ClockWatch()))]
         await self._stop.wait()
         logger.info("stopping")
-        working.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await working
+        for task in working:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         return await self._end(endpoints)
 
     # -- start and stop
@@ -142,6 +144,15 @@ class _Operator:
         while True:
             await asyncio.sleep(AUDIT_SECONDS)
             await self._synchronise()
+
+    async def _follow_clock(self, clock: ClockWatch) -> None:
+        """After a jump every timer would ring at another time than was meant: everything is looked at anew."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            jump = clock.jump()
+            if jump is not None:
+                logger.warning("the clock went %+.0f s from the time that passed: looking at everything anew", jump)
+                self._enqueue(self._every_key())
 
     async def _synchronise(self) -> None:
         while True:
@@ -193,9 +204,12 @@ class _Operator:
 
     def _take_up_work(self) -> None:
         self._queue.open()
+        self._enqueue(self._every_key())
+
+    def _every_key(self) -> Iterator[Key]:
         for model in (TableCatalog, TablePolicy, MaintenanceRun, ManagedTable):
             for obj in self._store.all(model.kind_name):
-                self._queue.add(Key(model.kind_name, obj["metadata"]["namespace"], obj["metadata"]["name"]))
+                yield Key(model.kind_name, obj["metadata"]["namespace"], obj["metadata"]["name"])
 
     # -- events and passes
 

@@ -224,6 +224,62 @@ def test_a_server_whose_clock_is_behind_does_not_double_a_scheduled_run() -> Non
     assert len(simulation.begun) == 1
 
 
+@pytest.mark.parametrize("lag", [timedelta(0), timedelta(days=-300)], ids=["ours", "and the server's"])
+def test_a_clock_that_was_a_year_ahead_and_is_put_right_stops_no_schedule(lag: timedelta) -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.lag = lag
+    simulation.wait(days=365).look(small_files=9)
+    simulation.finish(**DONE)
+    simulation.look(small_files=9, snapshot_id=8)
+    assert len(simulation.begun) == 1
+    simulation.lag = timedelta(0)
+    simulation.wait(days=-365)
+    assert simulation.look().start is None, "what was just done is not done again at once"
+    assert simulation.operation(Operation.COMPACT).next_run == NOW + timedelta(hours=1)
+    assert simulation.wait(hours=1).look().start is not None
+
+
+def test_a_run_that_a_clock_ahead_started_and_nobody_saw_is_not_waited_for_until_then() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.wait(days=365).look(small_files=9)
+    simulation.runs.clear()
+    simulation.wait(days=-365).look()
+    simulation.wait(minutes=2).look()
+    assert simulation.operation(Operation.COMPACT).record.state is RunState.GONE
+    assert simulation.wait(hours=1).look().start is not None
+
+
+def test_a_clock_that_is_set_back_a_little_doubles_no_scheduled_run() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.wait(minutes=1).see(small_files=9)
+    simulation.run_through(**DONE)
+    simulation.look(small_files=9, snapshot_id=8)
+    simulation.wait(minutes=-30)
+    for _ in range(6):
+        assert simulation.wait(minutes=10).look().start is None
+    assert simulation.wait(minutes=30).look().start is not None
+
+
+@pytest.mark.parametrize("spec", [HOURLY, TRIGGER], ids=["scheduled", "triggered"])
+def test_a_failure_under_a_clock_that_was_ahead_is_tried_again_under_the_right_one(spec: dict[str, Any]) -> None:
+    simulation = Simulation.of(**spec)
+    simulation.wait(days=365).see(small_files=100)
+    simulation.run_through("Failed", reason="CommitConflict", message="lost the race")
+    simulation.look()
+    simulation.wait(days=-365).look()
+    assert simulation.wait(minutes=1).look().start is not None
+
+
+def test_a_pause_of_a_clock_that_was_ahead_ends_within_its_length() -> None:
+    simulation = Simulation.of(**TRIGGER)
+    simulation.wait(days=365).see(small_files=100)
+    simulation.run_through(**NOTHING_DONE)
+    simulation.look()
+    simulation.see(small_files=300, snapshot_id=9)
+    assert simulation.wait(days=-365).look().start is None
+    assert simulation.wait(hours=1).look().start is not None
+
+
 def test_outside_its_windows_a_scheduled_time_waits_for_the_next_opening() -> None:
     windows = [{"days": ["Sun"], "start": "22:00", "duration": "2h"}]  # NOW is a Sunday, at noon
     simulation = Simulation.of(**HOURLY, windows=windows)

@@ -26,12 +26,13 @@ EVENTS = st.fixed_dictionaries(
         "sees_runs": st.booleans(),
         "asks": st.sampled_from([None, None, None, "Compact", "ExpireSnapshots", "Inspect", "nonsense"]),
         "changes_spec": st.sampled_from([False, False, False, True]),
+        "clock_jumps": st.sampled_from([0, 0, 0, -2, 3, -400, 400]),  # hours
     }
 )
 
 
 def happen(simulation: Simulation, event: dict[str, Any], snapshot_id: int) -> None:
-    simulation.wait(minutes=event["minutes"], seconds=1)
+    simulation.wait(minutes=event["minutes"], seconds=1, hours=event["clock_jumps"])
     simulation.see(
         small_files=event["small_files"],
         delete_records=event["delete_records"],
@@ -74,7 +75,7 @@ def end_all(simulation: Simulation, outcome: str) -> None:
 @settings(max_examples=60, deadline=None, phases=NO_SHRINK)
 @given(st.lists(EVENTS, max_size=12))
 def test_names_never_repeat_and_once_all_is_done_the_table_is_quiet(events: list[dict[str, Any]]) -> None:
-    """With operators that die before they write, watches that lag, people who ask, cancel and edit."""
+    """With operators that die before they write, watches that lag, clocks that jump, people who ask, cancel, edit."""
     simulation, snapshot_id = Simulation.of(**EVERYTHING), 1
     for event in events:
         snapshot_id += event["commits"]
