@@ -214,6 +214,8 @@ class ManagedTable(KubernetesResource):
     def identifier(self) -> tuple[str, str]:
         """The table's name in the catalog: as declared, or the object's own, with _ for -."""
         declared = self.spec.identifier
-        if declared is not None:
-            return declared.namespace, declared.name
-        return self.metadata.namespace.replace("-", "_"), self.metadata.name.replace("-", "_")
+        return default_identifier(*self.key) if declared is None else (declared.namespace, declared.name)
+
+
+def default_identifier(namespace: str, name: str) -> tuple[str, str]:
+    return namespace.replace("-", "_"), name.replace("-", "_")

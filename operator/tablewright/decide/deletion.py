@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import DeletionPolicy, ManagedTable
+from tablewright.decide.claims import claimant
 from tablewright.decide.state import CatalogUnusable, TableObservation, TablePresent, TableUnreadable
 
 FINALIZER = "tablewright.dev/table"
@@ -35,9 +36,18 @@ def wants_finalizer(table: ManagedTable) -> bool:
 
 
 def decide_deletion(
-    table: ManagedTable, observed: TableObservation, runs: Sequence[MaintenanceRun], now: datetime
+    table: ManagedTable,
+    observed: TableObservation,
+    runs: Sequence[MaintenanceRun],
+    now: datetime,
+    *,
+    claimed_by: ManagedTable | None = None,
 ) -> DeletionDecision:
+    """`claimed_by` is an older object that has the same table: it must not lose it to this one's deletion."""
     policy, identity = table.spec.deletion_policy, table.status.identity
+    if claimed_by is not None:
+        rival = claimant(claimed_by, seen_from=table)
+        return DeletionDecision(release=True, note=f"the table is the older ManagedTable {rival}'s; it is left alone")
     if policy is DeletionPolicy.RETAIN or identity is None:
         return DeletionDecision(release=True, note="the table is retained")
     if isinstance(observed, CatalogUnusable) and observed.reason == "CatalogNotFound":

@@ -17,6 +17,7 @@ from tablewright.api.table import (
     TableIdentity,
 )
 from tablewright.decide.bookkeeping import Operations, ready_after_failure, remembered
+from tablewright.decide.claims import claimant
 from tablewright.decide.compaction import past_policy
 from tablewright.decide.history import surplus_runs
 from tablewright.decide.holds import HoldDecision, decide_holds
@@ -56,7 +57,8 @@ def decide_table(
     retention must not silently become what others say.
     """
     if claimed_by is not None:
-        message = f"the table is declared by the older ManagedTable {claimed_by.metadata.name}: delete one of the two"
+        rival = claimant(claimed_by, seen_from=table)
+        message = f"the table is declared by the older ManagedTable {rival}: delete one of the two"
         conditions = [condition(kind, False, "ClaimedByAnother", message) for kind in (READY, IN_SYNC)]
         return TableDecision(_status(table, policy, conditions, now))
     if isinstance(observed, CatalogUnusable):

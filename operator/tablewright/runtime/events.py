@@ -29,17 +29,20 @@ class EventRouter:
         else:  # of a pointer only where it led: who reads or swaps it asks the server, never this memory
             self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj)
         self._locations.notice(kind, obj, deleted=deleted)
-        if kind == ManagedTable.kind_name:
-            if deleted:
-                self._claims.remove(obj)
-            else:
-                self._claims.put(obj)
+        rivals = self._rivals(kind, obj, deleted=deleted)
         if kind == MaintenanceRun.kind_name:
             latest = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
             self._line.notice_run(latest or obj, deleted=latest is None)
         elif kind == "Job" and not deleted:
             self._line.notice_job(obj)
-        return self._keys(kind, obj, deleted=deleted)
+        return [*self._keys(kind, obj, deleted=deleted), *rivals]
+
+    def _rivals(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
+        """The objects whose table may now be another's, or be free."""
+        if kind != ManagedTable.kind_name:
+            return []
+        places = self._claims.remove(obj) if deleted else self._claims.put(obj)
+        return [Key(kind, *place) for place in places]
 
     def wrote(self, kind: str, obj: KubernetesObject) -> list[Key]:
         """As `notice`, of an object that the server answered a write of ours with: a status is no news."""
@@ -48,7 +51,7 @@ class EventRouter:
         if may_be_status and known is not None and _without_status(known) == _without_status(obj):
             self._store.put(kind, obj)
             self._locations.notice(kind, obj, deleted=False)
-            return []
+            return self._rivals(kind, obj, deleted=False)
         return self.notice(kind, obj, deleted=False)
 
     def _keys(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
@@ -62,13 +65,14 @@ class EventRouter:
             return [Key(MaintenanceRun.kind_name, namespace, name)]
         if kind == POINTER:  # somebody committed to a table
             return [Key(ManagedTable.kind_name, namespace, table) for table in self._claims.claimants(namespace, name)]
-        if kind == ManagedTable.kind_name and not deleted:
-            return [Key(kind, namespace, name)]
-        # A catalog or a policy changed, or a table's object is gone, which may make way for a younger one.
+        if kind == ManagedTable.kind_name:
+            runs = self._waiting_runs(namespace, name)
+            return [Key(kind, namespace, name), *(Key(MaintenanceRun.kind_name, namespace, run) for run in runs)]
+        # A catalog or a policy changed.
         tables = self._store.list(ManagedTable.kind_name, namespace)
         keys = [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
         keys += [Key(MaintenanceRun.kind_name, namespace, run) for run in self._waiting_runs(namespace)]
-        return keys if kind == ManagedTable.kind_name or deleted else [Key(kind, namespace, name), *keys]
+        return keys if deleted else [Key(kind, namespace, name), *keys]
 
     def _waiting_runs(self, namespace: str, table: str | None = None) -> set[str]:
         """Runs, of the table if one is given, that have no Job yet: they may wait for what just changed."""

@@ -22,7 +22,7 @@ from tablewright.api.outline import policy_outline, run_outline, table_outline
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
-from tablewright.decide.claims import older_claim
+from tablewright.decide.claims import claimant, older_claim
 from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finalizer
 from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
@@ -34,7 +34,7 @@ from tablewright.decide.validity import Problem, unreadable_table_conditions, us
 from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
-from tablewright.runtime.claims import Claims, pointer_name
+from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster, ObjectRefusedError
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
@@ -148,7 +148,7 @@ class Reconciler:
             self._set_finalizer(metadata, wanted=False)
             return None
         observed = observe_for_deletion(table, self, self._memory)
-        decision = decide_deletion(table, observed, self.runs_of(table), now)
+        decision = decide_deletion(table, observed, self.runs_of(table), now, claimed_by=self.older_claim(table))
         for name in decision.stop_runs:
             self._cluster.delete_run(table.metadata.namespace, name)
         if decision.drop is not None:
@@ -187,8 +187,8 @@ class Reconciler:
 
     def older_claim(self, table: ManagedTable) -> ManagedTable | None:
         others = []
-        for name in self._claims.claimants(table.metadata.namespace, pointer_name(table)):
-            obj = self._store.get(ManagedTable.kind_name, table.metadata.namespace, name)
+        for place in self._claims.rivals(*table.key):
+            obj = self._store.get(ManagedTable.kind_name, *place)
             other = None if obj is None else table_outline(obj)
             if other is not None:
                 others.append(other)
@@ -316,7 +316,11 @@ class Reconciler:
             return None, None, str(error)
         rival = self.older_claim(table)
         if rival is not None:
-            return table, None, f"the table is the older ManagedTable {rival.metadata.name}'s: make a run of that one"
+            return (
+                table,
+                None,
+                f"the table is the older ManagedTable {claimant(rival, seen_from=table)}'s: make a run of that one",
+            )
         refusal = not_allowed(table, run.spec.operation, dry_run=run.spec.dry_run)
         if refusal is not None:
             return table, None, refusal

@@ -52,3 +52,27 @@ def test_the_younger_object_does_nothing_and_says_who_has_the_table() -> None:
     assert (decision.apply, decision.start) == (None, None)
     assert {c.reason for c in decision.status.conditions} == {"ClaimedByAnother"}
     assert "old" in decision.status.conditions[0].message
+
+
+def knowing(table: ManagedTable, namespace: str, catalog: str) -> ManagedTable:
+    """The object in another namespace and with another catalog, where it found the table of `SHARED`."""
+    metadata = table.metadata.model_copy(update={"namespace": namespace, "uid": f"{namespace}-{table.metadata.uid}"})
+    spec = table.spec.model_copy(update={"catalog_ref": table.spec.catalog_ref.model_copy(update={"name": catalog})})
+    found = table.model_copy(update={"metadata": metadata, "spec": spec})
+    return found.model_copy(update={"status": decide(found, SHARED, [], NOW).status})
+
+
+SHARED = present()
+
+
+def test_one_table_that_is_reached_through_two_catalogs_is_the_older_objects() -> None:
+    there, here = knowing(OLD, "elsewhere", "theirs"), knowing(YOUNG, "sales", "lake")
+    assert older_claim(here, [there]) is there
+    assert older_claim(there, [here]) is None
+    decision = decide(here, SHARED, [], NOW, claimed_by=there)
+    assert (decision.apply, decision.start) == (None, None)
+    assert "elsewhere/old" in decision.status.conditions[0].message
+
+
+def test_tables_that_nobody_has_seen_yet_are_not_the_same() -> None:
+    assert older_claim(claim("a", "2026-02-01T00:00:00Z"), [claim("b", "2026-01-01T00:00:00Z", catalog="b")]) is None

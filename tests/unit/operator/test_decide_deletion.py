@@ -83,3 +83,10 @@ def test_only_policies_that_touch_the_table_need_a_finalizer() -> None:
 def test_a_bad_policy_is_refused() -> None:
     with pytest.raises(InvalidObjectError, match="deletionPolicy"):
         parse(ManagedTable, {"metadata": {"name": "t"}, "spec": {"deletionPolicy": "Delete"}})
+
+
+@pytest.mark.parametrize("policy", ["Drop", "Purge"])
+def test_a_table_that_an_older_object_has_is_not_dropped_with_the_younger(policy: str) -> None:
+    observed = present()
+    decision = decide_deletion(deleted(observed, policy), observed, [], NOW, claimed_by=managed_table())
+    assert (decision.drop, decision.release) == (None, True)
