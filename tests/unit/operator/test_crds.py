@@ -115,6 +115,7 @@ def test_a_status_has_its_own_endpoint_and_begins_as_not_observed(kind: type[Kub
     assert (status is not None) == ("subresources" in version(kind))
     if status is not None:
         assert status["properties"]["observedGeneration"]["default"] == -1
+        assert status["default"] == {"observedGeneration": -1}, "without it a new object has no status to begin with"
 
 
 def nodes(path: str, node: Schema) -> list[tuple[str, Schema]]:
