@@ -91,13 +91,19 @@ class PointerCatalog(MetastoreCatalog, ABC):
         self._require_namespace(name[:-1])
         if self.read_pointer(name) is not None:
             raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
-        staged = self._create_staged_table(name, schema, location, partition_spec, sort_order, properties)
+        staged = self._staged(name, schema, location, partition_spec, sort_order, properties)
         write_metadata(staged)
         try:
             publish(self, name, None, staged, backoff=Backoff(commit_policy(staged.metadata.properties)))
         except LostRace as lost:
             raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists") from lost
-        return self.load_table(name)
+        return Table(  # as it was published: nothing that the server could tell is not known
+            identifier=name,
+            metadata=staged.metadata,
+            metadata_location=staged.metadata_location,
+            io=self._load_file_io(staged.metadata.properties, staged.metadata_location),
+            catalog=self,
+        )
 
     @override
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
@@ -206,9 +212,9 @@ class PointerCatalog(MetastoreCatalog, ABC):
 
     # --- metadata
 
-    def load_current(self, identifier: Identifier) -> Current | None:
-        """The table with the pointer that it was loaded through."""
-        pointer = self.read_pointer(identifier)
+    def load_current(self, identifier: Identifier, pointer: Pointer | None = None) -> Current | None:
+        """The table with the pointer that it was loaded through; one that was just read need not be read again."""
+        pointer = pointer or self.read_pointer(identifier)
         while pointer is not None:
             try:
                 metadata = self.read_metadata(pointer.location)
@@ -271,9 +277,18 @@ class PointerCatalog(MetastoreCatalog, ABC):
         """PyIceberg's knows one level of namespaces only; the location is all that it takes from the identifier."""
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
-        if not location:
-            preferred = self.default_location(name)
-            location = free_location(self._load_file_io(properties, preferred), preferred)
+        return self._staged(name, schema, location, partition_spec, sort_order, properties)
+
+    def _staged(
+        self,
+        name: Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None,
+        partition_spec: PartitionSpec,
+        sort_order: SortOrder,
+        properties: Properties,
+    ) -> StagedTable:
+        location = location or self.new_location(name, properties)
         staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
         return StagedTable(
             identifier=name,
@@ -282,6 +297,11 @@ class PointerCatalog(MetastoreCatalog, ABC):
             io=staged.io,
             catalog=self,
         )
+
+    def new_location(self, identifier: Identifier, properties: Properties = EMPTY_DICT) -> str:
+        """Where a table of this name would be created; raises `NoSuchNamespaceError`."""
+        preferred = self.default_location(identifier)
+        return free_location(self._load_file_io(properties, preferred), preferred)
 
     def default_location(self, identifier: Identifier) -> str:
         """Below the namespace's own location if it has one, otherwise below the warehouse."""

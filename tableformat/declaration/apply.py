@@ -15,6 +15,7 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
+    NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -22,6 +23,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Identifier
 
+from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import walk
 from tableformat.declaration.difference import Difference, difference, new_table
@@ -130,7 +132,6 @@ def _create(
         reason = "PyIceberg loses a column's default when it asks the server of a catalog to create a table"
         remedy = "Create the table with another engine, and declare it then"
         return Applied(None, refusals=(Refusal(RefusalKind.UNSUPPORTED, "schema.columns", reason, remedy),))
-    catalog.create_namespace_if_not_exists(declaration.identifier[:-1])
     location = _location(catalog, declaration)
     taken = _overlap(catalog, declaration, location, overlapping)
     if taken is not None:
@@ -161,9 +162,17 @@ def _new_table(catalog: Catalog, declaration: TableDeclaration, location: str | 
 
 
 def _location(catalog: Catalog, declaration: TableDeclaration) -> str | None:
-    """The new table's location; None where only the catalog's server knows it."""
+    """The new table's location, in a namespace that is there; None where only the catalog's server knows it."""
+    if declaration.location is None and isinstance(catalog, PointerCatalog):
+        try:
+            return catalog.new_location(declaration.identifier)
+        except NoSuchNamespaceError:  # the first table in it
+            pass
+    catalog.create_namespace_if_not_exists(declaration.identifier[:-1])
     if declaration.location is not None:
         return declaration.location.rstrip("/")
+    if isinstance(catalog, PointerCatalog):
+        return catalog.new_location(declaration.identifier)
     if isinstance(catalog, MetastoreCatalog):
         # How every such catalog chooses a location when it creates a table; here it is needed before, to compare it.
         return catalog._create_staged_table(declaration.identifier, Schema(), properties={}).location()

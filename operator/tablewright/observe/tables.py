@@ -12,6 +12,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.declaration.locations import places_of
 from tableformat.errors import PermanentError, TablewrightError, TransientError
@@ -85,10 +86,11 @@ def observe_table(
     catalog: Catalog, table: ManagedTable, policy: EffectivePolicy, memory: HealthMemory
 ) -> TableObservation:
     try:
-        remembered = _at_its_pointer(catalog, table, policy, memory)
+        pointer = catalog.read_pointer(table.identifier) if isinstance(catalog, PointerCatalog) else None
+        remembered = None if pointer is None else _at_its_pointer(pointer, policy, memory)
         if remembered is not None:
             return remembered
-        loaded = _load(catalog, table.identifier)
+        loaded = _load(catalog, table.identifier, pointer)
         health = memory.of(loaded, target_file_bytes(policy, loaded.metadata))
         memory.keep(loaded.metadata_location, loaded.metadata)
     except (NoSuchTableError, NoSuchNamespaceError):
@@ -102,25 +104,33 @@ def observe_table(
     return TablePresent(loaded.metadata, loaded.metadata_location, health)
 
 
-def _load(catalog: Catalog, identifier: tuple[str, str]) -> Table:
+def _load(catalog: Catalog, identifier: tuple[str, str], pointer: Pointer | None) -> Table:
     try:
-        return catalog.load_table(identifier)
+        if not isinstance(catalog, PointerCatalog):
+            return catalog.load_table(identifier)
+        current = None if pointer is None else catalog.load_current(identifier, pointer)
+        if current is None:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(identifier)}")
+        return current.table
     except (NoSuchTableError, NoSuchNamespaceError, TablewrightError, OSError):
         raise
     except Exception as error:  # PyIceberg's own catalogs raise what their clients do
         raise CatalogFailedError(f"the catalog failed ({type(error).__name__}): {error}") from error
 
 
-def _at_its_pointer(
-    catalog: Catalog, table: ManagedTable, policy: EffectivePolicy, memory: HealthMemory
-) -> TablePresent | None:
+def _at_its_pointer(pointer: Pointer, policy: EffectivePolicy, memory: HealthMemory) -> TablePresent | None:
     """The table as it is remembered, if its pointer has not moved since."""
-    pointer = catalog.read_pointer(table.identifier) if isinstance(catalog, PointerCatalog) else None
-    metadata = None if pointer is None else memory.at(pointer.location)
-    if pointer is None or metadata is None:
+    metadata = memory.at(pointer.location)
+    if metadata is None:
         return None
     health = memory.known(pointer.location, target_file_bytes(policy, metadata))
     return None if health is None else TablePresent(metadata, pointer.location, health)
+
+
+def remember(loaded: Table, policy: EffectivePolicy, memory: HealthMemory) -> None:
+    """A table that was just created or changed: the next look at it finds its pointer there, and nothing to load."""
+    memory.of(loaded, target_file_bytes(policy, loaded.metadata))
+    memory.keep(loaded.metadata_location, loaded.metadata)
 
 
 def _weight(metadata: TableMetadata) -> int:
