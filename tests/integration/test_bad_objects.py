@@ -7,6 +7,7 @@ crashes nor spins, and its log has no stack trace.
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -126,6 +127,9 @@ def test_bad_objects_are_refused_or_say_what_is_wrong_and_hold_up_nobody(
 
     eventually(lambda: crowd.without("managedtables", says_what_is_wrong), lambda silent: silent == [], seconds=90)
     eventually(lambda: crowd.without("maintenanceruns", has_a_phase), lambda silent: silent == [], seconds=90)
+    for plural, condition in (("tablepolicies", "Valid"), ("tablecatalogs", "Ready")):
+        answered = partial(says_whether_it_is_usable, condition)
+        eventually(partial(crowd.without, plural, answered), lambda silent: silent == [], seconds=90)
 
     used = processor_seconds(operator.pid)
     time.sleep(3)
@@ -143,6 +147,15 @@ def says_what_is_wrong(table: dict[str, Any]) -> bool:
     status = table.get("status") or {}
     said = [c for c in status.get("conditions", ()) if c["type"] in ("Ready", "InSync") and c["message"]]
     return bool(said) and status["observedGeneration"] == table["metadata"]["generation"]
+
+
+def says_whether_it_is_usable(kind: str, obj: dict[str, Any]) -> bool:
+    status = obj.get("status") or {}
+    said = {c["type"]: c for c in status.get("conditions", ())}
+    if kind not in said or status["observedGeneration"] != obj["metadata"]["generation"]:
+        return False
+    stuck = {"Reconciling", "Stalled"} & said.keys()
+    return bool(said[kind]["message"]) and bool(stuck) == (said[kind]["status"] != "True")
 
 
 def has_a_phase(run: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The operator's behaviours on a real API server, with a ConfigMap catalog and a local warehouse."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from tableformat.catalogs import ConfigMapConfig, open_catalog
 from tests.conftest import new_namespace
-from tests.operators import Namespace, RefusedError, install_operator, operators
-from tests.servers.kubernetes import KubernetesAccess
+from tests.operators import API_VERSION, Namespace, RefusedError, install_operator, operators
+from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("operator")
@@ -135,6 +136,63 @@ def test_only_the_older_of_two_objects_has_the_table(namespace: Namespace) -> No
         "Stalled": "True/ClaimedByAnother",
     }
     assert namespace.conditions("contested")["InSync"] == "True/AsDeclared"
+
+
+def test_the_younger_has_the_table_when_the_older_object_goes(namespace: Namespace) -> None:
+    declare(namespace, "inherited")
+    identity = ready(namespace, "inherited")["identity"]
+    namespace.apply("ManagedTable", "heir", spec("inherited"))
+    eventually(lambda: namespace.conditions("heir"), lambda c: c.get("Ready") == "False/ClaimedByAnother")
+    namespace.delete("managedtable", "inherited")
+    assert ready(namespace, "heir")["identity"]["uuid"] == identity["uuid"]
+    assert "Stalled" not in namespace.conditions("heir")
+
+
+def test_kubectl_get_shows_a_table_at_a_glance(namespace: Namespace, catalog: Catalog) -> None:
+    declare(namespace, "shown")
+    ready(namespace, "shown")
+    catalog.load_table(("sales", "shown")).append(pa.table({"id": [1], "city": ["Pune"]}))
+    eventually(lambda: namespace.status("shown")["health"], lambda health: health["records"] == 1)
+    header, row = kubectl(namespace.access, "get", "mtbl", "shown", "-n", namespace.name).splitlines()
+    titles = ["NAME", "READY", "IN SYNC", "FILES", "SMALL", "SIZE", "HEALTHY", "MAINTAINED", "LAST", "NEXT", "AGE"]
+    starts = [header.index(f" {title}") + 1 if title != "NAME" else 0 for title in titles]
+    ends = [*starts[1:], None]
+    shown = {title: row[start:end].strip() for title, start, end in zip(titles, starts, ends, strict=True)}
+    size = namespace.status("shown")["health"]["size"]
+    assert shown.pop("AGE")
+    assert shown == {
+        "NAME": "shown",
+        "READY": "True",
+        "IN SYNC": "True",
+        "FILES": "1",
+        "SMALL": "1",
+        "SIZE": size,
+        "HEALTHY": "True",
+        "MAINTAINED": "True",
+        "LAST": "",
+        "NEXT": "",
+    }
+
+
+def test_a_table_that_waits_or_is_refused_says_so_to_tools_that_know_nothing_of_it(namespace: Namespace) -> None:
+    declare(namespace, "tooled", catalogRef={"name": "nowhere"})
+    conditions = eventually(lambda: namespace.conditions("tooled"), lambda c: "Reconciling" in c)
+    assert conditions == {"Ready": "False/CatalogNotFound", "Reconciling": "True/CatalogNotFound"}
+    declare(namespace, "refusable")
+    assert ready(namespace, "refusable")["observedGeneration"] == 1
+    assert {"Reconciling", "Stalled"} & namespace.conditions("refusable").keys() == set()
+    declare(namespace, "refusable", schema={"columns": [{"name": "id", "type": "int"}, COLUMNS[1]]})
+    conditions = eventually(lambda: namespace.conditions("refusable"), lambda c: "Stalled" in c)
+    assert (conditions["Ready"], conditions["Stalled"]) == ("True/Available", "True/Refused")
+    assert namespace.status("refusable")["observedGeneration"] == 2
+
+
+def test_a_new_object_is_not_taken_for_one_that_was_seen(crds: KubernetesAccess, kube_namespace: str) -> None:
+    """Where no operator has been yet, the status says so: nothing takes the object for what it is to become."""
+    obj = {"apiVersion": API_VERSION, "kind": "ManagedTable", "metadata": {"name": "unseen"}, "spec": spec("unseen")}
+    kubectl(crds, "apply", "--server-side", "-n", kube_namespace, "-f", "-", stdin=json.dumps(obj))
+    found = json.loads(kubectl(crds, "get", "mtbl", "unseen", "-n", kube_namespace, "-o", "json"))
+    assert found["status"] == {"observedGeneration": -1}
 
 
 def test_a_commit_by_somebody_else_is_noticed_at_once(namespace: Namespace, catalog: Catalog) -> None:

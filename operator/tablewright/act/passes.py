@@ -3,6 +3,7 @@
 The same pass serves the cluster and the folder: they differ in the `World` that they give it.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from uuid import UUID
 from pyiceberg.catalog import Catalog
 
 from tableformat.declaration import Applied, ManagementMode, TableLocation, apply_declaration
-from tableformat.errors import TablewrightError, TransientError
+from tableformat.errors import PermanentError, TablewrightError, TransientError
 from tableformat.maintenance.holds import apply_holds
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
@@ -28,7 +29,9 @@ from tablewright.decide.state import (
     TableObservation,
 )
 from tablewright.decide.tables import decide_table
-from tablewright.observe.tables import HealthMemory, observe_table
+from tablewright.observe.tables import CatalogFailedError, HealthMemory, observe_table, remember
+
+logger = logging.getLogger(__name__)
 
 MOST_ROUNDS = 5  # absent, created, as declared, its holds set; one more for a race with another writer
 
@@ -111,6 +114,8 @@ def _decide(table: ManagedTable, world: World, memory: HealthMemory, now: dateti
         return decide_table(table, policy, CatalogUnusable(error.reason, str(error)), runs, now)
     except TransientError as error:
         return decide_table(table, policy, CatalogUnusable("TryingAgain", str(error)), runs, now)
+    except PermanentError as error:  # the catalog or its storage refuses us; nobody tells us when it does not any more
+        return decide_table(table, policy, CatalogUnusable("CatalogRefuses", str(error)), runs, now)
     except OSError as error:  # files cannot be written or read
         return decide_table(table, policy, CatalogUnusable("StorageUnreachable", str(error)), runs, now)
 
@@ -120,6 +125,8 @@ def observe_for_deletion(table: ManagedTable, world: World, memory: HealthMemory
         return observe_table(world.open_catalog(table), table, world.policy_of(table), memory)
     except CatalogNotUsableError as error:
         return CatalogUnusable(error.reason, str(error))
+    except (TransientError, OSError) as error:
+        return CatalogUnusable("TryingAgain", str(error))
 
 
 def _converge(
@@ -142,6 +149,8 @@ def _converge(
             continue
         applied = _apply(table, catalog, decision.apply, world)
         world.declaration_applied(table, applied)
+        if applied.table is not None:
+            remember(applied.table, policy, memory)
         if applied.refusals and isinstance(observed, TableAbsent):
             return decide_table(table, policy, CreationRefused(applied.refusals), world.runs_of(table), now)
     return decision
@@ -149,11 +158,17 @@ def _converge(
 
 def _apply(table: ManagedTable, catalog: Catalog, action: ApplyDeclaration, world: World) -> Applied:
     identity = table.status.identity
-    return apply_declaration(
-        catalog,
-        action.declaration,
-        mode=ManagementMode.FULL,
-        known_uuid=UUID(identity.uuid) if identity else None,
-        previously_declared_properties=frozenset(table.status.declared_properties),
-        overlapping=lambda opened, _, places: world.overlapping(table, opened, places),
-    )
+    try:
+        return apply_declaration(
+            catalog,
+            action.declaration,
+            mode=ManagementMode.FULL,
+            known_uuid=UUID(identity.uuid) if identity else None,
+            previously_declared_properties=frozenset(table.status.declared_properties),
+            overlapping=lambda opened, _, places: world.overlapping(table, opened, places),
+        )
+    except (TablewrightError, OSError):
+        raise
+    except Exception as error:  # PyIceberg's own catalogs raise what their clients do
+        logger.debug("bringing %s/%s to its declaration failed", *table.key, exc_info=error)
+        raise CatalogFailedError(f"the catalog failed ({type(error).__name__}): {error}") from error

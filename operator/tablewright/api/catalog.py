@@ -25,6 +25,11 @@ _GLUE_NAMES = {
     SECRET_KEY: "glue.secret-access-key",
     SESSION_TOKEN: "glue.session-token",
 }
+_DYNAMODB_NAMES = {
+    ACCESS_KEY: "dynamodb.access-key-id",
+    SECRET_KEY: "dynamodb.secret-access-key",
+    SESSION_TOKEN: "dynamodb.session-token",
+}
 
 
 class SecretReference(ApiModel):
@@ -146,7 +151,8 @@ class TableCatalog(KubernetesResource):
                 region=spec.dynamo_db.region or spec.storage.region,
                 endpoint=spec.dynamo_db.endpoint,
                 create_table=spec.dynamo_db.create_table,
-                properties=properties,
+                properties=properties
+                | {_DYNAMODB_NAMES[key]: value for key, value in credentials.items() if key in _DYNAMODB_NAMES},
             )
         if spec.sql is not None:
             return SqlConfig(name=name, uri=spec.sql.uri, warehouse=warehouse, properties=properties)

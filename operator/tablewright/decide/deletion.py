@@ -53,9 +53,7 @@ def decide_deletion(
     if isinstance(observed, CatalogUnusable) and observed.reason == "CatalogNotFound":
         return DeletionDecision(release=True, note=f"{observed.message}; the table is left as it is")
     if isinstance(observed, CatalogUnusable | TableUnreadable):
-        if table.metadata.deletion_timestamp and now - table.metadata.deletion_timestamp > LONGEST_HOLD:
-            return DeletionDecision(release=True, note=f"{observed.message}; given up, the table is left as it is")
-        return DeletionDecision(note=observed.message, look_again_at=now + RETRY)
+        return deletion_waits(table, observed.message, now)
     if not isinstance(observed, TablePresent):
         return DeletionDecision(release=True, note="the table is no longer in the catalog")
     if str(observed.metadata.table_uuid) != identity.uuid:
@@ -64,3 +62,10 @@ def decide_deletion(
     if unfinished:
         return DeletionDecision(stop_runs=unfinished, look_again_at=now + RETRY)
     return DeletionDecision(drop=DropTable(purge=policy is DeletionPolicy.PURGE), release=True)
+
+
+def deletion_waits(table: ManagedTable, obstacle: str, now: datetime) -> DeletionDecision:
+    """The table cannot be looked at or dropped: that is tried again for a while, and not for ever."""
+    if table.metadata.deletion_timestamp and now - table.metadata.deletion_timestamp > LONGEST_HOLD:
+        return DeletionDecision(release=True, note=f"{obstacle}; given up, what is left of the table stays")
+    return DeletionDecision(note=obstacle, look_again_at=now + RETRY)

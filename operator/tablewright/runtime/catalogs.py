@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import CatalogConfig, open_catalog
-from tableformat.errors import TablewrightError
+from tableformat.errors import PermanentError, TablewrightError
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
@@ -82,6 +82,8 @@ class OpenCatalogs:
 def _opened(name: str, config: CatalogConfig) -> Catalog:
     try:
         return open_catalog(config)
+    except PermanentError as error:  # until somebody changes something: the keys, a right, the declaration
+        raise CatalogNotUsableError("CatalogNotOpened", f"TableCatalog {name}: {error}") from error
     except TablewrightError:
         raise
     except Exception as error:  # PyIceberg's own catalogs raise what their clients do

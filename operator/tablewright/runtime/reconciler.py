@@ -23,7 +23,7 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.claims import claimant, older_claim
-from tablewright.decide.deletion import FINALIZER, decide_deletion, wants_finalizer
+from tablewright.decide.deletion import FINALIZER, decide_deletion, deletion_waits, wants_finalizer
 from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
@@ -36,8 +36,10 @@ from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster, ObjectRefusedError
+from tablewright.runtime.leadership import NotLeadingError
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
+from tablewright.runtime.logs import brief
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
 
@@ -152,7 +154,12 @@ class Reconciler:
         for name in decision.stop_runs:
             self._cluster.delete_run(table.metadata.namespace, name)
         if decision.drop is not None:
-            drop_table(self.open_catalog(table), table.identifier, purge=decision.drop.purge)
+            try:
+                drop_table(self.open_catalog(table), table.identifier, purge=decision.drop.purge)
+            except NotLeadingError:
+                raise
+            except Exception as error:  # whatever the catalog or the storage says: the object must not wait for ever
+                decision = deletion_waits(table, f"the table cannot be dropped: {brief(error)}", now)
         self._recorder.table_deleted(table, decision)
         if decision.release:
             self._set_finalizer(metadata, wanted=False)

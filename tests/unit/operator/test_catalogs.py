@@ -30,7 +30,12 @@ def catalog(name: str = "lake", **spec: Any) -> TableCatalog:
                 warehouse="s3://b/w",
                 table_name="pointers",
                 region="eu-west-1",
-                properties={**IN_S3, "s3.region": "eu-west-1"},
+                properties={
+                    **IN_S3,
+                    "s3.region": "eu-west-1",
+                    "dynamodb.access-key-id": "id",
+                    "dynamodb.secret-access-key": "secret",
+                },
             ),
         ),
         (

@@ -6,7 +6,7 @@ import pytest
 
 from tablewright.api.objects import InvalidObjectError, parse
 from tablewright.api.table import ManagedTable
-from tablewright.decide.deletion import LONGEST_HOLD, DropTable, decide_deletion, wants_finalizer
+from tablewright.decide.deletion import LONGEST_HOLD, DropTable, decide_deletion, deletion_waits, wants_finalizer
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
 from tests.unit.operator.values import NOW, decide, managed_table, present, run
 
@@ -90,3 +90,11 @@ def test_a_table_that_an_older_object_has_is_not_dropped_with_the_younger(policy
     observed = present()
     decision = decide_deletion(deleted(observed, policy), observed, [], NOW, claimed_by=managed_table())
     assert (decision.drop, decision.release) == (None, True)
+
+
+def test_a_table_that_cannot_be_dropped_holds_its_object_for_a_while_and_not_for_ever() -> None:
+    young = deletion_waits(deleted(present(), "Purge"), "access denied", NOW)
+    assert (young.release, young.look_again_at is not None) == (False, True)
+    old = deletion_waits(deleted(present(), "Purge", since=LONGEST_HOLD * 2), "access denied", NOW)
+    assert old.release
+    assert "access denied" in old.note

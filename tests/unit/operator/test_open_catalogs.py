@@ -21,3 +21,19 @@ def catalogs() -> OpenCatalogs:
 def test_every_secret_that_a_catalog_names_is_asked_for() -> None:
     with pytest.raises(CatalogNotUsableError, match=r"spec\.rest\.credentialsSecretRef: no Secret rest-keys"):
         catalogs().open("sales", "lake")
+
+
+def test_a_catalog_that_cannot_be_opened_is_a_reason_that_its_tables_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DynamoDB catalog without keys, for one: no pass may fail over it again and again in silence."""
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    store = ObjectStore()
+    dynamo = {"endpoint": "http://127.0.0.1:1", "region": "us-east-1", "createTable": True}
+    spec = {"dynamoDB": dynamo, "warehouse": "file:///nowhere"}
+    store.put("TableCatalog", {"metadata": {"name": "lake", "namespace": "sales"}, "spec": spec})
+    with pytest.raises(CatalogNotUsableError, match="TableCatalog lake: no AWS credentials") as refusal:
+        OpenCatalogs(store, lambda *_: None, None).open("sales", "lake")
+    assert refusal.value.reason == "CatalogNotOpened"
