@@ -2,7 +2,7 @@
 
 It stands on sockets of its own: the client sees real cuts, delays and answers, and the server sees exactly what was
 let through. A request that the proxy delays goes through in the end, even if the client has given up on it. Watches
-(`watch=true`) are relayed as they come, and can be cut.
+(`watch=true`) are relayed as they come, or late, and can be cut.
 """
 
 import contextlib
@@ -69,6 +69,7 @@ class FaultProxy:
     certificate: Path | None = None
     faults: list[Fault] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)  # what reached the proxy, for a test's own failure message
+    watch_delay: float = 0.0  # seconds by which watches lag behind
     applied: Callable[[Request], None] = lambda _: None  # told of each write that the server took, before the client is
 
     def __post_init__(self) -> None:
@@ -213,6 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
             self.end_headers()
             while piece := answer.read1(65536):
+                time.sleep(self.server.proxy.watch_delay)
                 self.wfile.write(piece)
                 self.wfile.flush()
         except (OSError, http.client.HTTPException):

@@ -17,6 +17,7 @@ from kubernetes.client.exceptions import ApiException
 
 from tableformat.errors import PermanentError, TransientError
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject
+from tablewright.runtime.secrets import KnownSecrets
 
 FIELD_MANAGER = "tablewright"
 PAGE = 500
@@ -43,8 +44,10 @@ class Cluster:
         *,
         fence: Callable[[], None],
         wrote: Callable[[str, KubernetesObject], object],
+        secrets: KnownSecrets,
     ) -> None:
         self._api = api
+        self._secrets = secrets
         self._fence = fence
         self._wrote = wrote
 
@@ -71,7 +74,9 @@ class Cluster:
         secret = self._unless(404, "GET", f"api/v1/namespaces/{namespace}/secrets/{name}")
         if secret is None:
             return None
-        return {key: base64.b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
+        values = {key: base64.b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
+        self._secrets.learn(values)
+        return values
 
     def list_all(self, group: str, plural: str, namespace: str | None, selector: str) -> Iterator[KubernetesObject]:
         """Every object of a kind, page by page; `group` is as in a path: `api/v1`, `apis/batch/v1`."""
@@ -133,7 +138,7 @@ class Cluster:
     def apply_status(self, plural: str, kind: str, namespace: str, name: str, status: dict[str, Any]) -> None:
         """Server-side apply of what the operator owns of a status. A deleted object is no error."""
         metadata = {"name": name, "namespace": namespace}
-        body = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}
+        body = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": self._told(status)}
         path = f"{_OURS}/namespaces/{namespace}/{plural}/{name}/status"
         written = self._unless(404, "PATCH", path, query={"force": "true"}, body=body, content_type=_APPLY)
         if written is not None:
@@ -142,7 +147,13 @@ class Cluster:
     def create_event(self, event: KubernetesObject) -> None:
         """An event's name is a function of what happened: one that is there already has been told."""
         path = f"apis/events.k8s.io/v1/namespaces/{event['metadata']['namespace']}/events"
-        self._unless(409, "POST", path, body=event)
+        self._unless(409, "POST", path, body=self._told(event))
+
+    def _told(self, words: KubernetesObject) -> KubernetesObject:
+        """As it may be read by people who may not read Secrets."""
+        text = json.dumps(words)
+        hidden = self._secrets.hide(text)
+        return words if hidden == text else dict(json.loads(hidden))
 
     # -- requests
 

@@ -37,6 +37,7 @@ from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import Key, Reconciler
 from tablewright.runtime.recorder import Recorder
+from tablewright.runtime.secrets import KnownSecrets, SecretFilter
 from tablewright.runtime.store import ObjectStore
 from tablewright.runtime.sync import AUDIT_SECONDS, Synchroniser
 from tablewright.runtime.watching import Watches
@@ -79,7 +80,10 @@ class _Operator:
         self._router = EventRouter(self._store, claims, line, locations)
         self._leader: LeaseHolder | SoleLeader = self._elect(settings.election)
         api = connect(settings.kubeconfig, counted=self._metrics.request)
-        cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote)
+        secrets = KnownSecrets()
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(SecretFilter(secrets))
+        cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote, secrets=secrets)
         self._reconciler = Reconciler(
             self._store,
             claims,

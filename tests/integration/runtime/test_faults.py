@@ -60,6 +60,25 @@ def test_what_was_deleted_while_the_watches_were_away_is_not_waited_for(
     assert all(run["metadata"]["name"] != "by-hand" for run in runs)
 
 
+@pytest.mark.timeout(600)
+def test_an_operator_whose_watches_lag_behind_does_nothing_twice(
+    namespace: Namespace,
+    processes: OperatorProcesses,
+    catalog: Catalog,
+    kube_api: client.ApiClient,
+    tmp_path: Path,
+) -> None:
+    """What it sees is always seconds old: its own runs, Jobs and statuses, and what others commit."""
+    with FaultProxy(namespace.access.server, namespace.access.certificate, watch_delay=3) as proxy:
+        behind = namespace.access.kubeconfig_with_token("admin-token", tmp_path / "behind.json", server=proxy.url)
+        processes.start_replica("stale", kubeconfig=behind)
+        life = live(namespace, catalog, kube_api, seconds=240)
+        processes.stop_all()
+    assert len(life.uuids) == 1, "the table was created once"
+    assert (life.runs, life.jobs) == (1, 1), "no run was doubled"
+    assert max(life.told.values()) == 1, life.told
+
+
 def test_cut_watches_lose_no_change(namespace: Namespace, processes: OperatorProcesses, tmp_path: Path) -> None:
     with FaultProxy(namespace.access.server, namespace.access.certificate) as proxy:
         behind = namespace.access.kubeconfig_with_token("admin-token", tmp_path / "behind.json", server=proxy.url)

@@ -1,6 +1,8 @@
 """What the operator tells people and machines: events, logs, probes and metrics; and what it never tells anybody."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,51 @@ def test_credentials_are_taken_up_without_a_restart_and_are_told_to_nobody(
     ]
     for secret in ("wrong-and-confidential", s3.secret_key):
         assert not any(secret in text for text in told)
+
+
+class Blabbermouth(BaseHTTPRequestHandler):
+    """A catalog's server that refuses a token, and repeats it."""
+
+    def do_GET(self) -> None:
+        words = f"this is no token of ours: {self.headers.get('Authorization')}"
+        content = json.dumps({"error": {"message": words, "type": "NotAuthorizedException", "code": 401}}).encode()
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_GET  # noqa: N815 - the base class's way
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Nothing."""
+
+
+def test_a_credential_that_a_server_repeats_is_told_to_nobody(
+    namespace: Namespace, processes: OperatorProcesses, kube_api: client.ApiClient
+) -> None:
+    token = "very-confidential-token"
+    body = {"metadata": {"name": "token"}, "stringData": {"ICEBERG_TOKEN": token}}
+    client.CoreV1Api(kube_api).create_namespaced_secret(namespace.name, body)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Blabbermouth)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        rest = {"uri": f"http://127.0.0.1:{server.server_port}", "credentialsSecretRef": {"name": "token"}}
+        namespace.apply("TableCatalog", "blabs", {"rest": rest})
+        namespace.apply("ManagedTable", "hushed", spec("hushed", catalogRef={"name": "blabs"}))
+        processes.start()
+        eventually(lambda: namespace.conditions("hushed"), lambda c: c.get("Ready", "True").startswith("False"))
+        assert "this is no token of ours" in str(namespace.table("hushed")), "what the server says is told"
+        told = [
+            processes.log.read_text(),
+            *(str(obj) for obj in (namespace.table("hushed"), namespace.events())),
+            kubectl(namespace.access, "get", "tablecatalogs", "-n", namespace.name, "-o", "yaml"),
+        ]
+        assert not any(token in text for text in told)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_the_namespaced_installation_needs_no_cluster_role(

@@ -1,0 +1,58 @@
+"""The values of Secrets are in nothing that the operator says, whoever handed them over."""
+
+import io
+import logging
+
+import pytest
+
+from tablewright.runtime.logs import JsonFormatter, TextFormatter
+from tablewright.runtime.secrets import HIDDEN, KnownSecrets, SecretFilter
+
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": 'quite/"secret',
+    "ICEBERG_CREDENTIAL": "me:passphrase",
+}
+
+
+def secrets() -> KnownSecrets:
+    known = KnownSecrets()
+    known.learn(KEYS)
+    return known
+
+
+def test_values_and_the_halves_of_pairs_are_hidden_and_ids_are_not() -> None:
+    said = secrets().hide('AKIDEXAMPLE quite/"secret quite/\\"secret me:passphrase passphrase')
+    assert said == f"AKIDEXAMPLE {HIDDEN} {HIDDEN} {HIDDEN} {HIDDEN}"
+
+
+def test_what_is_too_short_to_be_a_secret_leaves_words_alone() -> None:
+    known = KnownSecrets()
+    known.learn({"AWS_SECRET_ACCESS_KEY": "a"})
+    assert known.hide("a table") == "a table"
+
+
+def test_a_rotated_value_is_hidden_beside_the_one_before() -> None:
+    known = secrets()
+    known.learn({"AWS_SECRET_ACCESS_KEY": "the-next-one"})
+    assert known.hide('the-next-one quite/"secret') == f"{HIDDEN} {HIDDEN}"
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_a_log_line_has_none_not_even_in_a_stack_trace(formatter: logging.Formatter) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    handler.addFilter(SecretFilter(secrets()))
+    logger = logging.getLogger("tests.secrets")
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        raise ValueError("the passphrase is wrong")
+    except ValueError as error:
+        logger.warning("refused: %s", "me:passphrase", exc_info=error)
+    finally:
+        logger.removeHandler(handler)
+    assert "refused" in stream.getvalue()
+    assert "ValueError" in stream.getvalue()
+    assert "passphrase" not in stream.getvalue()
