@@ -2,12 +2,16 @@
 
 Needs no more than get, list, create, update and delete on configmaps in that namespace. The client never repeats a
 write by itself: an automatic repetition would be answered "conflict" although its first copy was applied.
+
+Requests and answers are plain JSON: the client library's classes for every kind of object take 80 MiB and seconds to
+load, and nothing here needs them.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import urllib3
 from kubernetes import client, config
@@ -29,7 +33,7 @@ _TRANSPORT = (urllib3.exceptions.HTTPError, OSError)
 _EXPIRED = 410
 _PASSING = {0, 408, 409, 429}  # of a read; the server itself has no 409 for one, but what stands between may
 
-Answer = TypeVar("Answer")
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,6 @@ def connect(kubeconfig: str | None, context: str | None) -> client.ApiClient:
 class ConfigMapStore:
     def __init__(self, api: client.ApiClient, namespace: str, *, timeout_seconds: float) -> None:
         self._api = api
-        self._core = client.CoreV1Api(api)
         self._namespace = namespace
         self._timeout = (min(timeout_seconds, 10), timeout_seconds)
 
@@ -74,11 +77,8 @@ class ConfigMapStore:
         return f"ConfigMap {self._namespace}/{name}"
 
     def get(self, name: str) -> ConfigMap | None:
-        def read() -> Any:
-            return self._core.read_namespaced_config_map(name, self._namespace, _request_timeout=self._timeout)
-
         try:
-            return _parse(self._read(read, "get"))
+            return _parse(self._read(partial(self._request, "GET", name), "get"))
         except ApiException as error:
             if error.status == 404:
                 return None
@@ -97,49 +97,51 @@ class ConfigMapStore:
                     raise
                 token = None  # the list took longer than the server keeps its state: begin anew, past what was seen
                 continue
-            for item in page.items:
-                if item.metadata.name not in seen:
-                    seen.add(item.metadata.name)
-                    yield _parse(item)
-            token = page.metadata._continue
+            for found in map(_parse, page.get("items") or ()):
+                if found.name not in seen:
+                    seen.add(found.name)
+                    yield found
+            token = page["metadata"].get("continue")
             if not token:
                 return
 
-    def _page(self, selector: str, token: str | None) -> Any:
-        extra = {"_continue": token} if token else {}
-        return self._core.list_namespaced_config_map(
-            self._namespace, label_selector=selector, limit=PAGE, _request_timeout=self._timeout, **extra
-        )
+    def _page(self, selector: str, token: str | None) -> Json:
+        query = {"labelSelector": selector, "limit": str(PAGE), **({"continue": token} if token else {})}
+        return self._request("GET", query=query)
 
     def create(self, wanted: ConfigMap) -> None:
         """`LostRace` if there is one of that name."""
         body = {"metadata": {"name": wanted.name, "labels": dict(wanted.labels)}, "data": dict(wanted.data)}
-        self._write(
-            "create",
-            lambda: self._core.create_namespaced_config_map(self._namespace, body, _request_timeout=self._timeout),
-        )
+        self._write("create", partial(self._request, "POST", body=body))
 
     def replace(self, known: ConfigMap, data: Mapping[str, str]) -> None:
         """`LostRace` unless the object is still at the version of `known`."""
         body = {"metadata": known.metadata, "data": dict(data)}
-        self._write(
-            "update",
-            lambda: self._core.replace_namespaced_config_map(
-                known.name, self._namespace, body, _request_timeout=self._timeout
-            ),
-        )
+        self._write("update", partial(self._request, "PUT", known.name, body=body))
 
     def delete(self, known: ConfigMap) -> None:
         """`LostRace` unless the object is still at the version of `known`."""
-        conditions = {"uid": known.metadata.uid, "resourceVersion": known.version}
-        self._write(
-            "delete",
-            lambda: self._core.delete_namespaced_config_map(
-                known.name, self._namespace, body={"preconditions": conditions}, _request_timeout=self._timeout
-            ),
-        )
+        conditions = {"uid": known.metadata["uid"], "resourceVersion": known.version}
+        self._write("delete", partial(self._request, "DELETE", known.name, body={"preconditions": conditions}))
 
-    def _read(self, call: Callable[[], Answer], verb: str) -> Answer:
+    def _request(
+        self, method: str, name: str = "", *, query: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> Json:
+        path = f"/api/v1/namespaces/{self._namespace}/configmaps{f'/{name}' if name else ''}"
+        headers = {"Accept": "application/json", **({} if body is None else {"Content-Type": "application/json"})}
+        parts = self._api.param_serialize(
+            method, path, None, list((query or {}).items()), headers, body, auth_settings=["BearerToken"]
+        )
+        answer = self._api.call_api(*parts, _request_timeout=self._timeout)
+        content = answer.read()
+        if not 200 <= answer.status < 300:
+            raise ApiException(status=answer.status, reason=answer.reason)
+        try:
+            return dict(json.loads(content))
+        except ValueError:  # from something in between
+            raise ApiException(status=0, reason="the answer is no JSON") from None
+
+    def _read(self, call: Callable[[], Json], verb: str) -> Json:
         backoff = Backoff(READS)
         while True:
             try:
@@ -199,11 +201,12 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _parse(item: Any) -> ConfigMap:
+def _parse(item: Json) -> ConfigMap:
+    metadata = item["metadata"]
     return ConfigMap(
-        name=item.metadata.name,
-        data=item.data or {},
-        labels=item.metadata.labels or {},
-        version=item.metadata.resource_version,
-        metadata=item.metadata,
+        name=metadata["name"],
+        data=item.get("data") or {},
+        labels=metadata.get("labels") or {},
+        version=metadata["resourceVersion"],
+        metadata=metadata,
     )
