@@ -9,6 +9,7 @@ must reach this machine by E2E_ADDRESS.
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from tests.e2e.cluster import ClusterChoice
 from tests.servers import images, toolchain
 from tests.servers.cache import SetupError
-from tests.servers.node import ADDRESS
+from tests.servers.node import ADDRESS, Ground
 
 _KIND = "tablewright-e2e"
 _SUITE = Path(__file__).parent
@@ -28,6 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.e2e", description=(__doc__ or "").split("\n\n", 1)[1])
     parser.add_argument("--cluster", default="node", help="node, kind, or the path of a kubeconfig")
     options, words = parser.parse_known_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was made is removed
     pytest = [sys.executable, "-m", "pytest", "-p", "no:xdist", *(words or [str(_SUITE)])]
     try:
         if options.cluster == "node":
@@ -44,6 +46,8 @@ def _on_a_node(pytest: Sequence[str]) -> int:
     root = toolchain.root_prefix()
     if root is None:
         raise SetupError("a node runs as root: run this as root, or with sudo that asks for no password")
+    if root:  # everything from here on makes files and namespaces that are root's
+        os.execvp(root[0], [*root, "--preserve-env", sys.executable, "-m", "tests.e2e", *sys.argv[1:]])  # noqa: S606
     toolchain.node_tools()
     with images.open_store() as store:
         for source in (images.OPERATOR, images.JOBS):
@@ -51,11 +55,18 @@ def _on_a_node(pytest: Sequence[str]) -> int:
         store.build_pause()
         names = (images.OPERATOR.name, images.JOBS.name, images.PAUSE)
         archives = tuple(str(store.export(name)) for name in names)
-    choice = ClusterChoice(ADDRESS, *names[:2], pause_image=images.PAUSE, archives=archives)
     alone = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
     reaping = ["bash", "-c", '"$@" & wait $!', "bash"]  # the first process of a namespace takes over its orphans
-    keeping = ["--preserve-env"] if root else []
-    return subprocess.run([*root, *keeping, *alone, *reaping, *pytest], env=choice.to_environment()).returncode
+    with Ground() as ground:
+        choice = ClusterChoice(
+            address=ADDRESS,
+            operator_image=images.OPERATOR.name,
+            jobs_image=images.JOBS.name,
+            pause_image=images.PAUSE,
+            archives=archives,
+            control_group=ground.control_group,
+        )
+        return subprocess.run([*alone, *reaping, *pytest], env=choice.to_environment()).returncode
 
 
 def _on_kind(pytest: Sequence[str]) -> int:

@@ -22,6 +22,8 @@ class ClusterChoice:
     pause_image: str = ""
     archives: tuple[str, ...] = ()
     """Images for a node of our own."""
+    control_group: str = ""
+    """Of a node of our own."""
 
     @property
     def is_our_own(self) -> bool:

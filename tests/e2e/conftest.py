@@ -32,7 +32,12 @@ def node(choice: ClusterChoice, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield None
         return
     archives = [Path(archive) for archive in choice.archives]
-    made = Node(tmp_path_factory.mktemp("node"), pause_image=choice.pause_image, archives=archives)
+    made = Node(
+        tmp_path_factory.mktemp("node"),
+        control_group=choice.control_group,
+        pause_image=choice.pause_image,
+        archives=archives,
+    )
     yield made
     made.stop()
 

@@ -126,7 +126,8 @@ class ControlPlane:
     def _options_of_api_server(self) -> list[str]:
         if self._components is None:
             return ["--endpoint-reconciler-type=none", "--authorization-mode=RBAC"]
-        return ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"]
+        names = ["--kubelet-preferred-address-types=InternalIP"]  # there is no DNS
+        return ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", *names]
 
     def _options_of_controllers(self, access: KubernetesAccess) -> list[str]:
         if self._components is None:

@@ -1,15 +1,15 @@
 """A whole Kubernetes node: control plane, scheduler, kubelet, containerd and kube-proxy, for pods that really run.
 
 It must be started in namespaces of its own for network, mounts and processes (`tests/e2e/__main__.py` makes them), so
-that whatever happens, its containers, interfaces and mounts end with the run. Only its control groups are the
-machine's; `stop` removes them. There is neither DNS nor a registry in it: images are imported from archives, and
-servers for pods listen on the bridge's address.
+that whatever happens, its containers, interfaces and mounts end with the run. Only control groups and the folders that
+its mounts are put on are the machine's: whoever makes the namespaces keeps them in a `Ground`, which outlives the node.
+There is neither DNS nor a registry in it: images are imported from archives, and servers for pods listen on the
+bridge's address.
 """
 
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -29,20 +29,47 @@ _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _OWN_FOLDERS = ("/var/lib/kubelet", "/var/lib/cni", "/var/log/containers", "/run/containerd", "/run/netns")
 
 
+class Ground:
+    """What a node stands on of the machine itself, made before it and removed after it, however it ended."""
+
+    def __init__(self) -> None:
+        self.control_group = f"tablewright-{os.getpid()}"
+        self._made: list[Path] = []
+
+    def __enter__(self) -> "Ground":
+        for folder in map(Path, _OWN_FOLDERS):
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                self._made.append(folder)
+        for controller in _controllers():
+            group = controller / self.control_group
+            group.mkdir()
+            for name in ("cpuset.cpus", "cpuset.mems"):  # a group without them takes no process
+                if (controller / name).exists():
+                    (group / name).write_text((controller / name).read_text())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for controller in _controllers():
+            for path, _, _ in os.walk(controller / self.control_group, topdown=False):
+                _remove_when_empty(Path(path))
+        for folder in self._made:
+            with contextlib.suppress(OSError):  # another run uses it now
+                folder.rmdir()
+
+
 class Node:
-    def __init__(self, folder: Path, *, pause_image: str, archives: list[Path]) -> None:
+    def __init__(self, folder: Path, *, control_group: str, pause_image: str, archives: list[Path]) -> None:
         """`archives` are the images that pods may use; one of them has `pause_image`."""
         self._folder = folder
         self._pause_image = pause_image
-        self._control_group = f"tablewright-{os.getpid()}-{int(time.time())}"
+        self._control_group = control_group
         self._processes: list[ServerProcess] = []
         self._containerd: ServerProcess
         for path in (folder / "cni", folder / "kubelet", folder / "logs"):
             path.mkdir(parents=True)
         _make_network()
-        self._folders_made = [folder for folder in map(Path, _OWN_FOLDERS) if not folder.exists()]
         for own in _OWN_FOLDERS:
-            Path(own).mkdir(parents=True, exist_ok=True)
             _do("mount", "-t", "tmpfs", "tmpfs", own)
         self._control_plane = ControlPlane(
             folder / "control-plane", address=ADDRESS, components=(_SCHEDULER, _PROXY, _KUBELET)
@@ -65,29 +92,16 @@ class Node:
         self._containerd = self._run_containerd()
 
     def stop(self) -> None:
-        """Everything but the control groups, and folders that other mounts were put on, ends with the namespaces."""
+        """The pods' own processes end with the namespace that they are in."""
         for process in reversed(self._processes):
             process.kill()
         self._control_plane.stop()
-        for controller in _controllers():
-            for path, _, _ in os.walk(controller / self._control_group, topdown=False):
-                with contextlib.suppress(OSError):
-                    _empty(Path(path))
-                    Path(path).rmdir()
-        for folder in self._folders_made:
-            _do("umount", "--lazy", str(folder))
-            folder.rmdir()
 
     def _start(self, archives: list[Path]) -> None:
         self._run("kube-scheduler", [str(binaries.kube_scheduler()), *self._as(_SCHEDULER), "--leader-elect=false"])
         self._containerd = self._run_containerd()
         for archive in archives:
             _do("ctr", "--address", str(self._socket), "--namespace", "k8s.io", "images", "import", str(archive))
-        for controller in _controllers():
-            (controller / self._control_group).mkdir()
-            for name in ("cpuset.cpus", "cpuset.mems"):  # a group without them takes no process
-                if (controller / name).exists():
-                    (controller / self._control_group / name).write_text((controller / name).read_text())
         kubelet = self._run(
             "kubelet",
             [str(binaries.kubelet()), f"--config={self._write_kubelet_configuration()}", *self._as(_KUBELET)]
@@ -224,15 +238,17 @@ def _controllers() -> list[Path]:
     return [path for path in _CONTROL_GROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
-def _empty(group: Path) -> None:
-    """A process that was killed leaves its group when its parent has noticed."""
-    deadline = time.monotonic() + 5
-    while (processes := (group / "cgroup.procs").read_text().split()) and time.monotonic() < deadline:
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                if int(process) > 0:  # 0 is somebody whom this namespace does not see
-                    os.kill(int(process), signal.SIGKILL)
-        time.sleep(0.05)
+def _remove_when_empty(group: Path) -> None:
+    """The kernel takes a moment to let a killed process go."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            group.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _do(*command: str) -> None:
