@@ -47,6 +47,7 @@ from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.commits.manifests import FullManifestWriter
 from tableformat.inspection import table_health
 from tableformat.inspection.avro_columns import parse_avro
+from tableformat.inspection.avro_records import raw_records
 from tableformat.maintenance.compaction import CompactionOptions, plan_compaction
 
 COLUMNS, PARTITIONS, TEMPLATES, BLOCK_BYTES, FILES_PER_MANIFEST = 15, 1000, 64, 64 * 1024, 10_000
@@ -94,11 +95,13 @@ class Generator:
         examples = [self._data_file(number) for number in range(TEMPLATES)]
         template = self._written(ManifestContent.DATA, snapshot_id, examples)
         content = Path(template.manifest_path.removeprefix("file://")).read_bytes()
-        start = parse_avro(content).blocks_at
-        header, sync = content[:start], content[start - 16 : start]
+        parsed = parse_avro(content, inline=frozenset({2, 102}))
+        header, sync = content[: parsed.blocks_at], parsed.sync
+        raw = raw_records([parsed], cuts=[0, len(parsed.columns)])
         tails = []
-        for number, block in enumerate(content[start:].split(sync)[:TEMPLATES]):
-            record, head = _record(block), _head(snapshot_id, number)
+        for number in range(TEMPLATES):
+            record = raw.content[raw.starts[0][number] : raw.starts[len(parsed.columns)][number]]
+            head = _head(snapshot_id, number)
             if not record.startswith(head):
                 raise ValueError("the head of an entry is not what PyIceberg writes")
             tails.append(record[len(head) :])
@@ -246,14 +249,6 @@ def _blocks(entries: Iterable[bytes]) -> Iterator[bytes]:
 def _block(entries: Sequence[bytes]) -> bytes:
     deflated = zlib.compress(b"".join(entries), 1, wbits=-15)
     return _long(len(entries)) + _long(len(deflated)) + deflated
-
-
-def _record(block: bytes) -> bytes:
-    """The one record that PyIceberg has in each of its blocks."""
-    position = 1
-    while block[position] & 0x80:
-        position += 1
-    return zlib.decompress(block[position + 1 :], -15)
 
 
 def _long(value: int) -> bytes:

@@ -12,16 +12,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
-from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.typedef import Record
 
+from tableformat.commits.entries import carried_entries
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.runs import RUN_ID
 from tableformat.errors import PermanentError
-from tableformat.inspection import read_entries, schema_of_spec
+from tableformat.inspection import schema_of_spec
 
 
 class EntriesDoNotMatch(PermanentError):
@@ -46,19 +48,38 @@ def rewrite_manifests_of(
     written: list[ManifestFile] = []
     total = 0
     for spec_id, content, manifests, count in groups:
-        entries = [entry for manifest in manifests for entry in read_entries(table.io, manifest)]
+        spec, schema = table.metadata.specs()[spec_id], _schema(table, spec_id)
+        entries = carried_entries(
+            table.io,
+            manifests,
+            format_version=table.metadata.format_version,
+            content=content,
+            spec=spec,
+            schema=schema,
+            order=_order,
+        )
+        number = len(entries.records)
         recorded = sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in manifests)
-        if all(each.added_files_count is not None for each in manifests) and recorded != len(entries):
+        if all(each.added_files_count is not None for each in manifests) and recorded != number:
             raise EntriesDoNotMatch(
                 f"table {'.'.join(table.name())}: manifests with {recorded} live entries by their list have "
-                f"{len(entries)}; nothing was committed"
+                f"{number}; nothing was committed"
             )
-        entries.sort(key=lambda entry: _order(entry.data_file.partition))
-        size = max(1, -(-len(entries) // count))
-        for start in range(0, len(entries), size):
+        size = max(1, -(-number // count))
+        for start in range(0, number, size):
             path = table.location_provider().new_metadata_location(f"{commit}-m{next(numbers)}.avro")
-            written.append(_write(table, path, snapshot_id, spec_id, content, entries[start : start + size]))
-        total += len(entries)
+            with FullManifestWriter(
+                table.metadata.format_version,
+                content,
+                spec,
+                schema,
+                table.io.new_output(path),
+                snapshot_id,
+                _codec(table),
+            ) as writer:
+                writer.existing_encoded(entries.part(start, min(start + size, number)))
+            written.append(writer.to_manifest_file())
+        total += number
     replaced = frozenset(each.manifest_path for _, _, manifests, _ in groups for each in manifests)
     return RewrittenManifests(snapshot_id, replaced, tuple(written), total)
 
@@ -74,7 +95,8 @@ def snapshot_with(
     sequence_number = metadata.next_sequence_number()
     added_rows = write_manifest_list(
         table.io.new_output(path),
-        [*rewritten.manifests, *kept],
+        # The writer of a list sets the sequence number of its attempt in the values that it gets.
+        [*(ManifestFile(*(each[place] for place in range(len(each)))) for each in rewritten.manifests), *kept],
         format_version=metadata.format_version,
         snapshot_id=rewritten.snapshot_id,
         parent_snapshot_id=head.snapshot_id,
@@ -104,25 +126,12 @@ def snapshot_with(
     )
 
 
-def _write(
-    table: Table, path: str, snapshot_id: int, spec_id: int, content: ManifestContent, entries: list[ManifestEntry]
-) -> ManifestFile:
+def _schema(table: Table, spec_id: int) -> Schema:
     schema = schema_of_spec(table.metadata, spec_id)
     if schema is None:
         name = ".".join(table.name())
         raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
-    with FullManifestWriter(
-        table.metadata.format_version,
-        content,
-        table.metadata.specs()[spec_id],
-        schema,
-        table.io.new_output(path),
-        snapshot_id,
-        _codec(table),
-    ) as writer:
-        for entry in entries:
-            writer.existing(entry)
-    return writer.to_manifest_file()
+    return schema
 
 
 def _codec(table: Table) -> AvroCompressionCodec:

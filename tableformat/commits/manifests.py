@@ -4,9 +4,16 @@ PyIceberg writes manifests of data files, and up to format version 2, only.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from types import TracebackType
+from typing import cast
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
+from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.avro.resolver import resolve_writer
+from pyiceberg.avro.writer import Writer
 from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -22,11 +29,12 @@ from pyiceberg.manifest import (
 from pyiceberg.manifest import write_manifest_list as write_older_manifest_list
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.typedef import TableVersion
+from pyiceberg.typedef import Record, TableVersion
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from tableformat.inspection import manifest_first_row_id
 
+_BLOCK_BYTES = 64 * 1024
 _REFERENCED_DATA_FILE = 143
 # PyIceberg has the ids as long numbers; the specification says int, and Java fails on anything else.
 _EQUALITY_IDS = NestedField(
@@ -51,6 +59,10 @@ class FullManifestWriter(ManifestWriterV2):
         self._format_version = format_version
         self._content = content
 
+    def __enter__(self) -> "FullManifestWriter":
+        super().__enter__()
+        return self
+
     def content(self) -> ManifestContent:
         return self._content
 
@@ -69,24 +81,102 @@ class FullManifestWriter(ManifestWriterV2):
         manifest = super().to_manifest_file()
         return ManifestFile(*(manifest[position] for position in range(len(manifest))), None)  # no first row id yet
 
-    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        partition_type = self._spec.partition_type(self._schema)
-        return AvroOutputFile[ManifestEntry](
+    def new_writer(self) -> "_EntryFile":
+        return _EntryFile(
             output_file=self._output_file,
-            file_schema=self._file_schema(partition_type),
-            record_schema=manifest_entry_schema_with_data_file(3, _data_file_type(partition_type, 3)),
+            file_schema=entry_schema(self._format_version, self._content, self._spec, self._schema),
+            record_schema=_read_schema(self._spec, self._schema),
             schema_name="manifest_entry",
             metadata=self._meta,
         )
 
-    def _file_schema(self, partition_type: StructType) -> Schema:
-        version = self._format_version
-        data_file = _data_file_type(partition_type, version)
-        if version == 2 and self._content == ManifestContent.DELETES:
-            # Version 2 has this field as well, and losing it would make deletes apply to more files than they do.
-            extra = next(field for field in DATA_FILE_TYPE[3].fields if field.field_id == _REFERENCED_DATA_FILE)
-            data_file = StructType(*data_file.fields, extra)
-        return manifest_entry_schema_with_data_file(version, data_file)
+    def existing_encoded(self, entries: "EncodedEntries") -> None:
+        """Entries that are `EXISTING` already, in the schema of this manifest."""
+        writer = cast("_EntryFile", self._writer)
+        for record in entries.records:
+            writer.write_record(record)
+        self._existing_files += len(entries.records)
+        self._existing_rows += entries.rows
+        self._partitions += entries.partitions
+        known = [n for n in (self._min_sequence_number, entries.min_sequence_number) if n is not None]
+        self._min_sequence_number = min(known, default=None)
+
+
+@dataclass(frozen=True)
+class EncodedEntries:
+    """Entries as bytes, and what the list says of a manifest that has them."""
+
+    records: Sequence[bytes]
+    rows: int
+    partitions: Sequence[Record]
+    """Each once."""
+    min_sequence_number: int | None
+
+
+class _EntryFile(AvroOutputFile[ManifestEntry]):
+    """PyIceberg makes a block of each entry, which is slow to read and compresses badly."""
+
+    def __enter__(self) -> "_EntryFile":
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._write_pending()
+        super().__exit__(kind, error, trace)
+
+    def write_block(self, objects: list[ManifestEntry]) -> None:
+        for entry in objects:
+            self.write_record(encoded(self.writer, entry))
+
+    def write_record(self, record: bytes) -> None:
+        self._pending.append(record)
+        self._pending_bytes += len(record)
+        if self._pending_bytes >= _BLOCK_BYTES:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        if not self._pending:
+            return
+        content, codec = b"".join(self._pending), self.compression_codec()
+        if codec is not None:
+            content, _ = codec.compress(content)
+        self.encoder.write_int(len(self._pending))
+        self.encoder.write_int(len(content))
+        self.encoder.write(content)
+        self.encoder.write(self.sync_bytes)
+        self._pending, self._pending_bytes = [], 0
+
+
+def encoded(writer: Writer, entry: ManifestEntry) -> bytes:
+    stream = BytesIO()
+    writer.write(BinaryEncoder(stream), entry)
+    return stream.getvalue()
+
+
+def entry_schema(version: TableVersion, content: ManifestContent, spec: PartitionSpec, schema: Schema) -> Schema:
+    """Of the entries of a manifest."""
+    data_file = _data_file_type(spec.partition_type(schema), version)
+    if version == 2 and content == ManifestContent.DELETES:
+        # Version 2 has this field as well, and losing it would make deletes apply to more files than they do.
+        extra = next(field for field in DATA_FILE_TYPE[3].fields if field.field_id == _REFERENCED_DATA_FILE)
+        data_file = StructType(*data_file.fields, extra)
+    return manifest_entry_schema_with_data_file(version, data_file)
+
+
+def entry_writer(version: TableVersion, content: ManifestContent, spec: PartitionSpec, schema: Schema) -> Writer:
+    """Encodes entries that have every field of version 3."""
+    return resolve_writer(
+        record_schema=_read_schema(spec, schema), file_schema=entry_schema(version, content, spec, schema)
+    )
+
+
+def _read_schema(spec: PartitionSpec, schema: Schema) -> Schema:
+    return manifest_entry_schema_with_data_file(3, _data_file_type(spec.partition_type(schema), 3))
 
 
 def _data_file_type(partition_type: StructType, version: TableVersion) -> StructType:

@@ -9,12 +9,17 @@ many records there are is counted here, block by block, and compared.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from pyiceberg.avro.codecs import KNOWN_CODECS
+
+if TYPE_CHECKING:
+    from datafusion import DataFrame
 
 from tableformat.avro_bytes import MAGIC, SYNC_BYTES, data_frame, header
 
@@ -35,6 +40,8 @@ class Column:
     """The id of the inner record that has it."""
     avro_type: Mapping[str, Any]
     """As it was written, logical type and all, without the choice of null."""
+    plain_type: Any
+    """Without logical types, names that mean something, and with the choice of null."""
 
     @property
     def is_always_null(self) -> bool:
@@ -66,10 +73,23 @@ class AvroContent:
         if sync == self.sync:
             return memoryview(self.content)[self.blocks_at :]
         blocks = bytearray(self.content)
-        for _, end in _block_ends(self.content, self.blocks_at, self.sync):
+        for _, _, end in _blocks(self.content, self.blocks_at, self.sync):
             blocks[end : end + SYNC_BYTES] = sync
         del blocks[: self.blocks_at]
         return blocks
+
+    def unpacked_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """How many records each block has, and their bytes, without compression."""
+        codec = KNOWN_CODECS.get(self.codec)  # type: ignore[call-overload]  # a name that is none is not found
+        if codec is None and self.codec != "null":
+            raise BrokenAvro(f"its codec {self.codec!r} is unknown")
+        for number, start, end in _blocks(self.content, self.blocks_at, self.sync):
+            packed = self.content[start:end]
+            try:
+                block = packed if codec is None else codec.decompress(packed)
+            except Exception as error:  # each codec raises its own, also where its library is not installed
+                raise BrokenAvro(f"a block cannot be decompressed: {error!r}") from error
+            yield number, block
 
 
 def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroContent:
@@ -78,37 +98,51 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
         metadata, position = _header(content)
         sync, blocks_at = content[position : position + SYNC_BYTES], position + SYNC_BYTES
         columns, plain_schema = _flattened(metadata["avro.schema"], inline)
-        records = sum(number for number, _ in _block_ends(content, blocks_at, sync))
+        records = sum(number for number, _, _ in _blocks(content, blocks_at, sync))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BrokenAvro(f"it is no whole Avro file with Iceberg's field ids: {error!r}") from error
     codec = metadata.get("avro.codec", b"null").decode()
     return AvroContent(content, columns, plain_schema, codec, sync, blocks_at, records)
 
 
+def columns_of(schema: str, *, inline: frozenset[int] = frozenset()) -> tuple[Column, ...]:
+    """The columns of a file that would be written with this schema."""
+    return _flattened(schema, inline)[0]
+
+
 def read_columns(files: Sequence[AvroContent], places: Sequence[int]) -> list[pa.Table]:
     """The columns at the given places, for each of the files; they must have one schema and one codec."""
-    expected = sum(file.records for file in files)
-    rows = _decode(files, [f"c{place}" for place in places])
-    if rows.num_rows != expected:
-        raise BrokenAvro(f"only {rows.num_rows} of {expected} records can be read")
+    with decoding(files, places) as frame:
+        rows = frame.to_arrow_table()
+    expect_records(files, rows.num_rows)
     starts = [0]
     for file in files:
         starts.append(starts[-1] + file.records)
     return [rows.slice(start, file.records) for start, file in zip(starts, files, strict=False)]
 
 
-def _decode(files: Sequence[AvroContent], names: Sequence[str]) -> pa.Table:
+def expect_records(files: Sequence[AvroContent], found: int) -> None:
+    expected = sum(file.records for file in files)
+    if found != expected:
+        raise BrokenAvro(f"only {found} of {expected} records can be read")
+
+
+@contextmanager
+def decoding(files: Sequence[AvroContent], places: Sequence[int]) -> Iterator["DataFrame"]:
+    """The records of all the files in their order; what goes wrong with them inside is that they are broken."""
     first = files[0]
     parts = (header(first.plain_schema, first.codec, first.sync), *(file.blocks(first.sync) for file in files))
     try:
         with data_frame(parts, batch_rows=_BATCH_ROWS) as frame:
-            return frame.select(*names).to_arrow_table()
+            yield frame.select(*(f"c{place}" for place in places))
+    except BrokenAvro:
+        raise
     except Exception as error:  # DataFusion raises the class itself
         raise BrokenAvro(f"it cannot be decoded: {error}") from error
 
 
 @lru_cache(maxsize=256)
-def _flattened(schema: bytes, inline: frozenset[int]) -> tuple[tuple[Column, ...], str]:
+def _flattened(schema: bytes | str, inline: frozenset[int]) -> tuple[tuple[Column, ...], str]:
     """Remembered, because a table's many small files have few different headers."""
     return _Flattening(inline).flatten(json.loads(schema))
 
@@ -122,15 +156,15 @@ class _Flattening:
         self._names = count()
 
     def flatten(self, schema: Mapping[str, Any]) -> tuple[tuple[Column, ...], str]:
-        fields = list(self._fields(schema, within=None))
+        columns = tuple(self._fields(schema, within=None))
         plain = [
-            {"name": f"c{place}", "type": self._plain(avro_type)}
-            for place, (column, avro_type) in enumerate(fields)
+            {"name": f"c{place}", "type": column.plain_type}
+            for place, column in enumerate(columns)
             if not column.is_always_null
         ]
-        return tuple(column for column, _ in fields), json.dumps({"type": "record", "name": "plain", "fields": plain})
+        return columns, json.dumps({"type": "record", "name": "plain", "fields": plain})
 
-    def _fields(self, record: Mapping[str, Any], within: int | None) -> Iterator[tuple[Column, Any]]:
+    def _fields(self, record: Mapping[str, Any], within: int | None) -> Iterator[Column]:
         for field in record["fields"]:
             field_id, avro_type = int(field["field-id"]), field["type"]
             definition = self._definition(avro_type)
@@ -139,7 +173,7 @@ class _Flattening:
                     raise ValueError(f"field {field_id} is no record that is always there")
                 yield from self._fields(definition, within=field_id)
             else:
-                yield Column(field_id, within, definition), avro_type
+                yield Column(field_id, within, definition, self._plain(avro_type))
 
     def _definition(self, avro_type: Any) -> Mapping[str, Any]:
         """What the type is, apart from null."""
@@ -192,16 +226,16 @@ def _header(content: bytes) -> tuple[dict[str, bytes], int]:
     return metadata, position
 
 
-def _block_ends(content: bytes, position: int, sync: bytes) -> Iterator[tuple[int, int]]:
-    """How many records each block has, and where the marker behind it is."""
+def _blocks(content: bytes, position: int, sync: bytes) -> Iterator[tuple[int, int, int]]:
+    """How many records each block has, where these begin, and where the marker behind them is."""
     end = len(content)
     while position < end:
         number, position = _long(content, position)
-        size, position = _long(content, position)
-        position += size
+        size, start = _long(content, position)
+        position = start + size
         if number < 0 or size < 0 or not content.startswith(sync, position):
             raise ValueError("a block does not end where it should")
-        yield number, position
+        yield number, start, position
         position += SYNC_BYTES
 
 

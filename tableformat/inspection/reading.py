@@ -64,10 +64,9 @@ def decoded_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[Dec
     missing = [number for number, manifest in found.items() if manifest is None]
 
     def decode(numbers: Sequence[int]) -> list[DecodedManifest]:
-        encoded = ExecutorFactory.get_or_create().map(lambda number: _fetch(io, manifests[number]), numbers)
-        return decode_manifests(list(encoded))
+        return decode_manifests(fetched_manifests(io, [manifests[number] for number in numbers]))
 
-    batches = list(_batches(missing, manifests))
+    batches = list(batches_of(missing, manifests))
     with ThreadPoolExecutor(min(_DECODERS, len(batches)) or 1) as pool:
         for batch, decoded in zip(batches, pool.map(decode, batches), strict=True):
             for number, manifest in zip(batch, decoded, strict=True):
@@ -80,7 +79,13 @@ def _key(manifest: ManifestFile) -> Hashable:
     return manifest.manifest_path, manifest.manifest_length
 
 
-def _batches(numbers: Sequence[int], manifests: Sequence[ManifestFile]) -> Iterator[list[int]]:
+def fetched_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[EncodedManifest]:
+    """All at once; they are to be in memory together."""
+    return list(ExecutorFactory.get_or_create().map(lambda manifest: _fetch(io, manifest), manifests))
+
+
+def batches_of(numbers: Sequence[int], manifests: Sequence[ManifestFile]) -> Iterator[list[int]]:
+    """The numbers of manifests that are decoded together."""
     batch: list[int] = []
     size = 0
     for number in numbers:

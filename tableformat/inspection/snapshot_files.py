@@ -121,9 +121,9 @@ def snapshot_files(io: FileIO, snapshot: Snapshot | None) -> SnapshotFiles:
     of_data = [manifest for manifest in live if manifest.content == ManifestContent.DATA]
     of_deletes = [manifest for manifest in live if manifest.content == ManifestContent.DELETES]
     decoded = decoded_manifests(io, [*of_data, *of_deletes])
-    numbers, partitions = _number_partitions([*of_data, *of_deletes], decoded)
-    data = _files(of_data, decoded[: len(of_data)], ENTRY)
-    deletes = _files(of_deletes, decoded[len(of_data) :], DELETE_ENTRY)
+    numbers, partitions = number_partitions([*of_data, *of_deletes], decoded)
+    data = live_entries(of_data, decoded[: len(of_data)], ENTRY)
+    deletes = live_entries(of_deletes, decoded[len(of_data) :], DELETE_ENTRY)
     return SnapshotFiles(
         manifests,
         data.append_column("partition", pa.array(numbers[: data.num_rows])),
@@ -132,7 +132,7 @@ def snapshot_files(io: FileIO, snapshot: Snapshot | None) -> SnapshotFiles:
     )
 
 
-def _files(manifests: Sequence[ManifestFile], decoded: Sequence[DecodedManifest], schema: pa.Schema) -> pa.Table:
+def live_entries(manifests: Sequence[ManifestFile], decoded: Sequence[DecodedManifest], schema: pa.Schema) -> pa.Table:
     """The entries of the manifests, with what they inherit from them."""
     entries = pa.concat_tables([schema.empty_table(), *(d.entries.select(schema.names) for d in decoded)])
     counts = [manifest.entries.num_rows for manifest in decoded]
@@ -179,7 +179,7 @@ def _first_row_ids(manifests: Sequence[ManifestFile], entries: pa.Table, counts:
     return pc.coalesce(own, pa.array(numbers, pa.int64(), mask=unknown))
 
 
-def _number_partitions(
+def number_partitions(
     manifests: Sequence[ManifestFile], decoded: Sequence[DecodedManifest]
 ) -> tuple[Integers, Partitions]:
     """The number of each file's partition, for the files of all the manifests in their order."""

@@ -1,0 +1,285 @@
+"""Carries entries from manifests to others as bytes: nobody looks into what does not change.
+
+An entry is a head (status, snapshot, sequence numbers) and a file. The head is written anew, with what was inherited
+from the manifest in it, and so is a first row id. The rest of the file is copied, wherever the old manifest has a field
+in the very bytes that the new one needs; a field of a newer format version that the old one lacks is null. A manifest
+for which that does not hold (a decimal partition that was widened since, an unusual writer) is decoded and encoded,
+entry by entry, by PyIceberg.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record, TableVersion
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+from tableformat.commits.manifests import EncodedEntries, encoded, entry_schema, entry_writer
+from tableformat.inspection import Integers, UnreadableManifest, integers, read_entries
+from tableformat.inspection.avro_columns import AvroContent, BrokenAvro, Column, columns_of
+from tableformat.inspection.avro_records import RawRecords, raw_records
+from tableformat.inspection.decoding import DELETE_ENTRY, ENTRY, DecodedManifest, EncodedManifest, decode_manifests
+from tableformat.inspection.reading import batches_of, fetched_manifests
+from tableformat.inspection.snapshot_files import live_entries, number_partitions
+
+_STATUS, _SNAPSHOT_ID, _SEQUENCE_NUMBER, _FILE_SEQUENCE_NUMBER = 0, 1, 3, 4
+_DATA_FILE, _PARTITION, _FIRST_ROW_ID = 2, 102, 142
+_INLINE: Final = frozenset({_DATA_FILE, _PARTITION})
+_THREADS: Final = 2  # each has a batch of manifests in memory
+
+
+@dataclass(frozen=True)
+class CarriedEntries:
+    """The live entries of some manifests of one spec and content, in the order of their partitions."""
+
+    records: list[bytes]
+    _rows: Integers
+    _sequence_numbers: Integers
+    _partitions: Integers
+    """The number of each entry's partition."""
+    _values: Callable[[int], Record]
+
+    def part(self, start: int, stop: int) -> EncodedEntries:
+        part = slice(start, stop)
+        return EncodedEntries(
+            records=self.records[part],
+            rows=int(self._rows[part].sum()),
+            partitions=[self._values(int(number)) for number in np.unique(self._partitions[part])],
+            min_sequence_number=int(self._sequence_numbers[part].min()) if start < stop else None,
+        )
+
+
+def carried_entries(
+    io: FileIO,
+    manifests: Sequence[ManifestFile],
+    *,
+    format_version: TableVersion,
+    content: ManifestContent,
+    spec: PartitionSpec,
+    schema: Schema,
+    order: Callable[[Record], Any],
+) -> CarriedEntries:
+    """As a manifest of that format version has them."""
+    carrying = _Carrying(io, format_version, content, spec, schema)
+    batches = [[manifests[number] for number in batch] for batch in batches_of(range(len(manifests)), manifests)]
+    decoded: list[DecodedManifest] = []
+    records: list[bytes] = []
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for found in pool.map(carrying.read, batches):
+            for manifest, its_records in found:
+                decoded.append(manifest)
+                records += its_records
+    numbers, partitions = number_partitions(manifests, decoded)
+    entries = live_entries(manifests, decoded, carrying.entry)
+    ranks = np.zeros(len(partitions), np.int64)
+    ranks[sorted(range(len(partitions)), key=lambda number: order(partitions.record(number)))] = np.arange(
+        len(partitions)
+    )
+    places = np.argsort(ranks[numbers], kind="stable")
+    return CarriedEntries(
+        [records[place] for place in places],
+        integers(entries, "records")[places],
+        integers(entries, "sequence_number")[places],
+        numbers[places],
+        partitions.record,
+    )
+
+
+class _Carrying:
+    """Entries of manifests of one kind on their way into a manifest of that kind."""
+
+    def __init__(
+        self, io: FileIO, version: TableVersion, content: ManifestContent, spec: PartitionSpec, schema: Schema
+    ) -> None:
+        self._io = io
+        self._content = content
+        avro = AvroSchemaConversion().iceberg_to_avro(entry_schema(version, content, spec, schema), "manifest_entry")
+        self._columns = columns_of(json.dumps(avro), inline=_INLINE)
+        self._writer = entry_writer(version, content, spec, schema)
+        self.entry = ENTRY if content == ManifestContent.DATA else DELETE_ENTRY
+
+    def read(self, manifests: Sequence[ManifestFile]) -> list[tuple[DecodedManifest, list[bytes]]]:
+        """The decoded columns of each of the manifests, and its entries as they are to be written."""
+        fetched = fetched_manifests(self._io, manifests)
+        decoded = decode_manifests(fetched)
+        alike: dict[str, list[int]] = defaultdict(list)
+        for number, manifest in enumerate(fetched):
+            alike[manifest.avro.form].append(number)
+        found: dict[int, list[bytes]] = {}
+        for numbers in alike.values():
+            for number, records in zip(numbers, self._copied(numbers, manifests, fetched, decoded), strict=True):
+                found[number] = self._encoded(manifests[number]) if records is None else records
+        return [(manifest, found[number]) for number, manifest in enumerate(decoded)]
+
+    def _copied(
+        self,
+        numbers: Sequence[int],
+        manifests: Sequence[ManifestFile],
+        fetched: Sequence[EncodedManifest],
+        decoded: Sequence[DecodedManifest],
+    ) -> Iterator[list[bytes] | None]:
+        """The entries of each of the manifests, which were written alike; nothing where they cannot be copied."""
+        files = [fetched[number].avro for number in numbers]
+        parts = self._parts(files[0])
+        raw = None if parts is None else _raw(files, parts)
+        if parts is None or raw is None:
+            if parts is not None and len(numbers) > 1:  # one of them is unusual
+                for number in numbers:
+                    yield from self._copied([number], manifests, fetched, decoded)
+            else:
+                yield from (None for _ in numbers)
+            return
+        first = 0
+        for number, file in zip(numbers, files, strict=True):
+            entries = decoded[number].entries
+            is_complete = _has_what_it_must(manifests[number], entries)
+            inherited = live_entries([manifests[number]], [decoded[number]], self.entry)
+            yield self._joined(raw, parts, first, file.records, inherited) if is_complete else None
+            first += file.records
+
+    def _parts(self, file: AvroContent) -> "list[_Part] | None":
+        """What a file's bytes are made of, in terms of the old manifest's columns."""
+        places = {(column.within, column.field_id): place for place, column in enumerate(file.columns)}
+        parts: list[_Part] = []
+        for column in self._columns:
+            if column.within is None:
+                continue  # the head
+            place = places.get((column.within, column.field_id))
+            if column.field_id == _FIRST_ROW_ID and column.within == _DATA_FILE and self.entry is ENTRY:
+                parts.append(_FirstRowId(column))
+            elif place is None:
+                if not _may_be_null(column):
+                    return None
+                parts.append(_null(column))
+            elif _shape(file.columns[place].plain_type) != _shape(column.plain_type):
+                return None
+            elif parts and isinstance(parts[-1], _Copy) and parts[-1].stop == place:
+                parts[-1] = _Copy(parts[-1].start, place + 1)
+            else:
+                parts.append(_Copy(place, place + 1))
+        return parts
+
+    def _joined(
+        self, raw: RawRecords, parts: "Sequence[_Part]", first: int, count: int, entries: pa.Table
+    ) -> list[bytes]:
+        if not count:
+            return []
+        status = raw.columns[_STATUS_PLACE].slice(first, count).to_numpy()
+        live = first + np.flatnonzero(status != ManifestEntryStatus.DELETED.value)
+        content, columns = raw.content, [self._heads(entries)]
+        for part in parts:
+            if isinstance(part, _Copy):
+                bounds = zip(raw.starts[part.start][live].tolist(), raw.starts[part.stop][live].tolist(), strict=True)
+                columns.append([content[start:stop] for start, stop in bounds])
+            elif isinstance(part, _FirstRowId):
+                columns.append([_value(part.column, number) for number in entries["first_row_id"].to_pylist()])
+            else:
+                columns.append([part] * len(live))
+        return [b"".join(pieces) for pieces in zip(*columns, strict=True)]
+
+    def _heads(self, entries: pa.Table) -> list[bytes]:
+        values = {
+            _STATUS: pa.repeat(pa.scalar(ManifestEntryStatus.EXISTING.value), entries.num_rows),
+            _SNAPSHOT_ID: entries["added_snapshot_id"],
+            _SEQUENCE_NUMBER: entries["sequence_number"],
+            _FILE_SEQUENCE_NUMBER: entries["file_sequence_number"],
+        }
+        columns = [column for column in self._columns if column.within is None]
+        known: dict[tuple[int | None, ...], bytes] = {}
+        heads = []
+        for head in zip(*(values[column.field_id].to_pylist() for column in columns), strict=True):
+            if head not in known:
+                known[head] = b"".join(_value(column, value) for column, value in zip(columns, head, strict=True))
+            heads.append(known[head])
+        return heads
+
+    def _encoded(self, manifest: ManifestFile) -> list[bytes]:
+        records = []
+        for entry in read_entries(self._io, manifest):
+            if entry.sequence_number is None:
+                raise UnreadableManifest(manifest.manifest_path, "an existing file has no sequence number")
+            entry.status = ManifestEntryStatus.EXISTING
+            records.append(encoded(self._writer, entry))
+        return records
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """The bytes of columns of the old manifest, from one up to another."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class _FirstRowId:
+    column: Column
+
+
+_Part = _Copy | _FirstRowId | bytes
+_STATUS_PLACE: Final = 0
+
+
+def _raw(files: Sequence[AvroContent], parts: Sequence[_Part]) -> RawRecords | None:
+    cuts = {cut for part in parts if isinstance(part, _Copy) for cut in (part.start, part.stop)}
+    if files[0].columns[_STATUS_PLACE].field_id != _STATUS:
+        return None
+    try:
+        return raw_records(files, cuts=cuts, keep=[_STATUS_PLACE])
+    except BrokenAvro:
+        return None  # decoding it will say what it is
+
+
+def _has_what_it_must(manifest: ManifestFile, entries: pa.Table) -> bool:
+    """Whether nothing is missing that an existing entry must have, and that it does not inherit."""
+    is_old = (manifest.sequence_number or 0) == 0
+    inherits = pc.or_(pc.equal(entries["status"], ManifestEntryStatus.ADDED.value), pa.scalar(is_old))
+    numbered = pc.and_(pc.is_valid(entries["sequence_number"]), pc.is_valid(entries["file_sequence_number"]))
+    snapshots = manifest.added_snapshot_id is not None or not entries["added_snapshot_id"].null_count
+    return bool(snapshots and pc.all(pc.or_(inherits, numbered), min_count=0).as_py())
+
+
+def _shape(plain_type: Any) -> Any:
+    """Equal for types whose values have the same bytes: not so names, nor the width of numbers."""
+    if isinstance(plain_type, list):
+        return [_shape(choice) for choice in plain_type]
+    if isinstance(plain_type, dict):
+        if plain_type["type"] == "record":
+            return ["record", *(_shape(field["type"]) for field in plain_type["fields"])]
+        return {key: _shape(value) for key, value in plain_type.items() if key != "name"}
+    return "long" if plain_type == "int" else plain_type
+
+
+def _may_be_null(column: Column) -> bool:
+    return isinstance(column.plain_type, list) and "null" in column.plain_type
+
+
+def _null(column: Column) -> bytes:
+    return _number(column.plain_type.index("null"))
+
+
+def _value(column: Column, value: int | None) -> bytes:
+    """A number, with the choice of null if there is one."""
+    if not _may_be_null(column):
+        if value is None:
+            raise ValueError(f"field {column.field_id} must have a value")
+        return _number(value)
+    return _null(column) if value is None else _number(1 - column.plain_type.index("null")) + _number(value)
+
+
+def _number(value: int) -> bytes:
+    value, encoded_bytes = (value << 1) ^ (value >> 63), bytearray()
+    while value > 0x7F:
+        encoded_bytes.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded_bytes, value])
