@@ -9,9 +9,10 @@ entry by entry, by PyIceberg.
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ from tableformat.commits.manifests import EncodedEntries, encoded, entry_schema,
 from tableformat.inspection import Integers, UnreadableManifest, integers, read_entries
 from tableformat.inspection.avro_columns import AvroContent, BrokenAvro, Column, columns_of
 from tableformat.inspection.avro_records import RawRecords, raw_records
-from tableformat.inspection.decoding import DELETE_ENTRY, ENTRY, DecodedManifest, EncodedManifest, decode_manifests
+from tableformat.inspection.decoding import DELETE_ENTRY, ENTRY, DecodedManifest, decode_manifests
 from tableformat.inspection.reading import batches_of, fetched_manifests
 from tableformat.inspection.snapshot_files import live_entries, number_partitions
 
@@ -36,6 +37,8 @@ _STATUS, _SNAPSHOT_ID, _SEQUENCE_NUMBER, _FILE_SEQUENCE_NUMBER = 0, 1, 3, 4
 _DATA_FILE, _PARTITION, _FIRST_ROW_ID = 2, 102, 142
 _INLINE: Final = frozenset({_DATA_FILE, _PARTITION})
 _THREADS: Final = 2  # each has a batch of manifests in memory
+
+_Source = tuple[ManifestFile, AvroContent, DecodedManifest]
 
 
 @dataclass(frozen=True)
@@ -117,35 +120,32 @@ class _Carrying:
             alike[manifest.avro.form].append(number)
         found: dict[int, list[bytes]] = {}
         for numbers in alike.values():
-            for number, records in zip(numbers, self._copied(numbers, manifests, fetched, decoded), strict=True):
-                found[number] = self._encoded(manifests[number]) if records is None else records
+            group = [(manifests[number], fetched[number].avro, decoded[number]) for number in numbers]
+            found.update(zip(numbers, self._carried(group), strict=True))
         return [(manifest, found[number]) for number, manifest in enumerate(decoded)]
 
-    def _copied(
-        self,
-        numbers: Sequence[int],
-        manifests: Sequence[ManifestFile],
-        fetched: Sequence[EncodedManifest],
-        decoded: Sequence[DecodedManifest],
-    ) -> Iterator[list[bytes] | None]:
-        """The entries of each of the manifests, which were written alike; nothing where they cannot be copied."""
-        files = [fetched[number].avro for number in numbers]
-        parts = self._parts(files[0])
-        raw = None if parts is None else _raw(files, parts)
-        if parts is None or raw is None:
-            if parts is not None and len(numbers) > 1:  # one of them is unusual
-                for number in numbers:
-                    yield from self._copied([number], manifests, fetched, decoded)
-            else:
-                yield from (None for _ in numbers)
-            return
-        first = 0
-        for number, file in zip(numbers, files, strict=True):
-            entries = decoded[number].entries
-            is_complete = _has_what_it_must(manifests[number], entries)
-            inherited = live_entries([manifests[number]], [decoded[number]], self.entry)
-            yield self._joined(raw, parts, first, file.records, inherited) if is_complete else None
-            first += file.records
+    def _carried(self, group: Sequence[_Source]) -> list[list[bytes]]:
+        """The entries of each of the manifests, which were written alike: copied, if that can be."""
+        parts = self._parts(group[0][1])
+        copied = None if parts is None else self._copied(group, parts)
+        if copied is not None:
+            return copied
+        if parts is not None and len(group) > 1:  # one of them is unusual
+            return [self._carried([source])[0] for source in group]
+        return [self._encoded(manifest) for manifest, _, _ in group]
+
+    def _copied(self, group: Sequence[_Source], parts: "Sequence[_Part]") -> list[list[bytes]] | None:
+        manifests, files, decoded = zip(*group, strict=True)
+        if files[0].columns[_STATUS_PLACE].field_id != _STATUS or not all(map(_has_what_it_must, manifests, decoded)):
+            return None
+        cuts = {cut for part in parts if isinstance(part, _Copy) for cut in (part.start, part.stop)}
+        try:
+            raw = raw_records(files, cuts=cuts, keep=[_STATUS_PLACE])
+        except BrokenAvro:
+            return None  # decoding it will say what it is
+        records = self._joined(raw, parts, live_entries(manifests, decoded, self.entry))
+        ends = np.cumsum([manifest.entries.num_rows for manifest in decoded]).tolist()
+        return [records[start:end] for start, end in pairwise([0, *ends])]
 
     def _parts(self, file: AvroContent) -> "list[_Part] | None":
         """What a file's bytes are made of, in terms of the old manifest's columns."""
@@ -169,13 +169,10 @@ class _Carrying:
                 parts.append(_Copy(place, place + 1))
         return parts
 
-    def _joined(
-        self, raw: RawRecords, parts: "Sequence[_Part]", first: int, count: int, entries: pa.Table
-    ) -> list[bytes]:
-        if not count:
+    def _joined(self, raw: RawRecords, parts: "Sequence[_Part]", entries: pa.Table) -> list[bytes]:
+        if not entries.num_rows:
             return []
-        status = raw.columns[_STATUS_PLACE].slice(first, count).to_numpy()
-        live = first + np.flatnonzero(status != ManifestEntryStatus.DELETED.value)
+        live = np.flatnonzero(raw.columns[_STATUS_PLACE].to_numpy() != ManifestEntryStatus.DELETED.value)
         content, columns = raw.content, [self._heads(entries)]
         for part in parts:
             if isinstance(part, _Copy):
@@ -230,23 +227,16 @@ _Part = _Copy | _FirstRowId | bytes
 _STATUS_PLACE: Final = 0
 
 
-def _raw(files: Sequence[AvroContent], parts: Sequence[_Part]) -> RawRecords | None:
-    cuts = {cut for part in parts if isinstance(part, _Copy) for cut in (part.start, part.stop)}
-    if files[0].columns[_STATUS_PLACE].field_id != _STATUS:
-        return None
-    try:
-        return raw_records(files, cuts=cuts, keep=[_STATUS_PLACE])
-    except BrokenAvro:
-        return None  # decoding it will say what it is
-
-
-def _has_what_it_must(manifest: ManifestFile, entries: pa.Table) -> bool:
+def _has_what_it_must(manifest: ManifestFile, decoded: DecodedManifest) -> bool:
     """Whether nothing is missing that an existing entry must have, and that it does not inherit."""
-    is_old = (manifest.sequence_number or 0) == 0
-    inherits = pc.or_(pc.equal(entries["status"], ManifestEntryStatus.ADDED.value), pa.scalar(is_old))
-    numbered = pc.and_(pc.is_valid(entries["sequence_number"]), pc.is_valid(entries["file_sequence_number"]))
-    snapshots = manifest.added_snapshot_id is not None or not entries["added_snapshot_id"].null_count
-    return bool(snapshots and pc.all(pc.or_(inherits, numbered), min_count=0).as_py())
+    entries = decoded.entries
+    if manifest.added_snapshot_id is None and entries["added_snapshot_id"].null_count:
+        return False
+    missing = [name for name in ("sequence_number", "file_sequence_number") if entries[name].null_count]
+    if not missing or not manifest.sequence_number:  # before version 2, nothing had a number
+        return True
+    is_new = pc.equal(entries["status"], ManifestEntryStatus.ADDED.value)
+    return all(pc.all(pc.or_(is_new, pc.is_valid(entries[name]))).as_py() for name in missing)
 
 
 def _shape(plain_type: Any) -> Any:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +62,7 @@ class AvroContent:
     blocks_at: int
     records: int
 
-    @property
+    @cached_property
     def form(self) -> str:
         """Equal for files whose records mean the same, byte by byte: their plain schemas may agree by chance."""
         columns = [(column.field_id, column.within, column.avro_type) for column in self.columns]
