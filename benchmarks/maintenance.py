@@ -2,9 +2,11 @@
 
 Each side has a process of its own, which does a small piece of the same work first, so that both are warm. Seconds are
 by the clock, and by the processor: on a busy machine the second is the fairer one. Memory is the peak of the process
-that works: ours, or Java's with the heap that Spark has here by default (2 GB at most).
+that works: ours, or Java's with the heap that Spark has here by default (2 GB at most). The last lines are a table of
+ratios for docs/performance.md; both sides must have found the same work to do, or there is none.
 
     python -m benchmarks.maintenance
+    python -m benchmarks.maintenance --works manifests --entries 10000
 """
 
 import argparse
@@ -36,6 +38,7 @@ from tests.servers.spark import LocalSpark
 WORKS = ("expiry", "orphans", "manifests")
 DAY_MS = 24 * 3600 * 1000
 BUCKET, ORPHAN_PERCENT, FOLDERS = "lake", 5, 100
+FILES_PER_MANIFEST = 100
 NAMES = ("warm", "large")
 
 
@@ -80,13 +83,14 @@ class Lake:
 
 def make(lake: Lake, work: str, size: int) -> None:
     """The table of the work, and a small one to warm up with."""
-    for name, count in zip(NAMES, (min(size, 100), size), strict=True):
+    small = 20 * FILES_PER_MANIFEST if work == "manifests" else 100  # one manifest would not be rewritten
+    for name, count in zip(NAMES, (min(size, small), size), strict=True):
         if work == "expiry":
             long_history(lake.open(), ("db", name), lake.root(name), count)
         elif work == "orphans":
             make_objects(lake, name, count)
         else:
-            Generator(lake.folder, count, deletes=False, files_per_manifest=100, name=name)
+            Generator(lake.folder, count, deletes=False, files_per_manifest=FILES_PER_MANIFEST, name=name)
 
 
 def make_objects(lake: Lake, name: str, objects: int) -> None:
@@ -137,7 +141,7 @@ def measure(side: str, work: str, lake: Lake) -> dict[str, float]:
     if side == "ours":
         run: Callable[[str], int] = lambda name: ours(lake, work, name)  # noqa: E731
         return _measured(run, os.getpid())
-    spark = LocalSpark(lake.folder / "spark", extra_jars=(binaries.iceberg_aws_bundle(),))
+    spark = LocalSpark(lake.folder / "spark", extra_jars=(binaries.iceberg_aws_bundle(),) if lake.s3 else ())
     try:
         lake.show_to(spark)
         return _measured(lambda name: java(lake, spark, work, name), _jvm(spark))
@@ -174,30 +178,44 @@ def _peak_mib(process: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-def compare(work: str, size: int) -> None:
+def compare(work: str, size: int) -> dict[str, dict[str, float]]:
+    """Both sides on tables of their own; a scan changes nothing, and has one for both."""
     found: dict[str, dict[str, float]] = {}
-    for side in ("ours", "java"):
+    for sides in [["ours", "java"]] if work == "orphans" else [["ours"], ["java"]]:
         folder = Path(tempfile.mkdtemp(prefix=f"maintenance-{work}-"))
         server = S3Server(folder / "s3") if work == "orphans" else None
         try:
             lake = Lake(folder, server.access if server else None)
             if lake.s3 is not None:
                 lake.s3.client().create_bucket(Bucket=BUCKET)
+            _say(f"{work}: making a table of {size}")
             make(lake, work, size)
-            place = [str(folder), lake.s3.endpoint if lake.s3 else ""]
-            command = [sys.executable, "-m", "benchmarks.maintenance", "--measure", side, work, *place]
-            found[side] = json.loads(subprocess.check_output(command).splitlines()[-1])
-            print(f"{work:<10} {side:<5} {found[side]}", flush=True)
+            for side in sides:
+                _say(f"{work}: {side}")
+                place = [str(folder), lake.s3.endpoint if lake.s3 else ""]
+                command = [sys.executable, "-m", "benchmarks.maintenance", "--measure", side, work, *place]
+                found[side] = json.loads(subprocess.check_output(command).splitlines()[-1])
+                _say(f"{work}: {side} { ({key: round(value, 2) for key, value in found[side].items()}) }")
         finally:
             if server is not None:
                 server.stop()
             shutil.rmtree(folder)
-    _print_ratios(work, found)
+    return found
 
 
-def _print_ratios(work: str, found: dict[str, dict[str, float]]) -> None:
-    ratios = {key: found["java"][key] / max(found["ours"][key], 1e-9) for key in ("seconds", "cpu", "peak_mib")}
-    print(f"{work:<10} java / ours { ({key: round(value, 2) for key, value in ratios.items()}) }", flush=True)
+def _say(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def line(work: str, size: int, found: dict[str, dict[str, float]]) -> str:
+    java_, ours_ = found["java"], found["ours"]
+    if java_["count"] != ours_["count"]:
+        return (
+            f"| {work} of {size:,} | not compared: Java counts {java_['count']:.0f} and we {ours_['count']:.0f} | | |"
+        )
+    ratios = [f"{java_[key] / max(ours_[key], 1e-9):.1f}" for key in ("seconds", "cpu")]
+    memory = f"{java_['peak_mib']:.0f} MiB, {ours_['peak_mib']:.0f} MiB"
+    return f"| {work} of {size:,} | {' | '.join(ratios)} | {memory} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -214,8 +232,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(measure(side, work, lake)))
         return
     sizes = {"expiry": options.snapshots, "orphans": options.objects, "manifests": options.entries}
-    for work in options.works:
-        compare(work, sizes[work])
+    lines = [line(work, sizes[work], compare(work, sizes[work])) for work in options.works]
+    print("| work | times as fast, by the clock | by the processor | peak memory, Java and ours |")
+    print("| --- | --- | --- | --- |")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

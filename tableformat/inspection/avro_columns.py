@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,16 +57,17 @@ class AvroContent:
     columns: tuple[Column, ...]
     plain_schema: str
     """Of a file with the same blocks and plain columns only, each named by its place."""
+    meaning: str
+    """The plain schema, and what its columns are."""
     codec: str
     sync: bytes
     blocks_at: int
     records: int
 
-    @cached_property
+    @property
     def form(self) -> str:
         """Equal for files whose records mean the same, byte by byte: their plain schemas may agree by chance."""
-        columns = [(column.field_id, column.within, column.avro_type) for column in self.columns]
-        return json.dumps([self.plain_schema, self.codec, columns], sort_keys=True)
+        return f"{self.codec} {self.meaning}"
 
     def blocks(self, sync: bytes) -> bytes | bytearray | memoryview:
         """As a file with another marker between its blocks has them."""
@@ -97,12 +98,12 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
     try:
         metadata, position = _header(content)
         sync, blocks_at = content[position : position + SYNC_BYTES], position + SYNC_BYTES
-        columns, plain_schema = _flattened(metadata["avro.schema"], inline)
+        columns, plain_schema, meaning = _flattened(metadata["avro.schema"], inline)
         records = sum(number for number, _, _ in _blocks(content, blocks_at, sync))
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BrokenAvro(f"it is no whole Avro file with Iceberg's field ids: {error!r}") from error
     codec = metadata.get("avro.codec", b"null").decode()
-    return AvroContent(content, columns, plain_schema, codec, sync, blocks_at, records)
+    return AvroContent(content, columns, plain_schema, meaning, codec, sync, blocks_at, records)
 
 
 def columns_of(schema: str, *, inline: frozenset[int] = frozenset()) -> tuple[Column, ...]:
@@ -142,9 +143,11 @@ def decoding(files: Sequence[AvroContent], places: Sequence[int]) -> Iterator["D
 
 
 @lru_cache(maxsize=256)
-def _flattened(schema: bytes | str, inline: frozenset[int]) -> tuple[tuple[Column, ...], str]:
-    """Remembered, because a table's many small files have few different headers."""
-    return _Flattening(inline).flatten(json.loads(schema))
+def _flattened(schema: bytes | str, inline: frozenset[int]) -> tuple[tuple[Column, ...], str, str]:
+    """The columns, the plain schema, and both as a text. Remembered: a table's many small files have few headers."""
+    columns, plain_schema = _Flattening(inline).flatten(json.loads(schema))
+    meanings = [(column.field_id, column.within, column.avro_type) for column in columns]
+    return columns, plain_schema, json.dumps([plain_schema, meanings], sort_keys=True)
 
 
 class _Flattening:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pyiceberg.table import Table
 from pyiceberg.utils.properties import property_as_bool
 
+from tableformat.inspection import UnreadableManifest
 from tableformat.maintenance.errors import ClockBehind, DeletionDisabled, TableChanged, UnreadableMetadata
 
 _SKEW = timedelta(minutes=10)
@@ -55,6 +56,8 @@ def _nothing_missing(table: Table) -> Iterator[None]:
             f"table {'.'.join(table.name())}: a file of its metadata does not exist ({error}); nothing was changed. "
             "Restore it, or roll the table back to a snapshot without it"
         ) from error
+    except UnreadableManifest as error:
+        raise UnreadableMetadata(f"table {'.'.join(table.name())}: {error}; nothing was changed") from error
 
 
 def read_again_if_changed(work: Callable[[], T]) -> T:

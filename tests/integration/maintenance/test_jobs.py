@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tableformat.catalogs import SqlConfig
+from tableformat.inspection import UnreadableManifest
 from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.errors import UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions
@@ -202,16 +203,19 @@ def test_a_table_whose_manifests_are_lost_can_still_be_rolled_back(
     assert (report.after.data_files, report.after.records) == (1, 3)
 
 
-@pytest.mark.parametrize("operation", ["RewriteManifests", "DeleteExpiredRows", "RemoveOrphanFiles"])
-def test_a_missing_manifest_stops_every_operation_that_would_read_it(
-    catalog: LocalCatalog, table: Table, tmp_path: Path, operation: str
+@pytest.mark.parametrize("damage", ["missing", "cut off", "no manifest"])
+@pytest.mark.parametrize("operation", ["Compact", "RewriteManifests", "DeleteExpiredRows", "RemoveOrphanFiles"])
+def test_a_broken_manifest_stops_every_operation_that_would_read_it(
+    catalog: LocalCatalog, table: Table, tmp_path: Path, operation: str, damage: str
 ) -> None:
     head = table.metadata.current_snapshot()
     assert head is not None
-    Path(Place.of(head.manifests(table.io)[1].manifest_path).path).unlink()
+    broken = Path(Place.of(head.manifests(table.io)[1].manifest_path).path)
+    content = broken.read_bytes()
+    broken.unlink() if damage == "missing" else broken.write_bytes(content[:-20] if damage == "cut off" else b"junk")
     files, location = on_disk(table), table.metadata_location
 
-    with pytest.raises(UnreadableMetadata):
+    with pytest.raises(UnreadableManifest if operation == "Compact" else UnreadableMetadata):
         run(job(tmp_path, works(table)[operation]), catalog, later(table))
 
     assert (on_disk(table), table.refresh().metadata_location) == (files, location)
