@@ -24,6 +24,8 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DoubleType
 from typing_extensions import override
 
+from tableformat.inspection.decoding import UnreadableManifest
+
 _FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 16, 17, 18, 19
 _MANIFEST_FIRST_ROW_ID = 15
 _PATH_FIELD_ID = 2147483546
@@ -41,16 +43,26 @@ def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The live entries of a manifest, with what they inherit from it."""
-    with _EntryFile(
-        io.new_input(manifest.manifest_path),
-        MANIFEST_ENTRY_SCHEMAS[3],
-        read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    ) as reader:
-        entries = [
-            _inherit_from_manifest(entry, manifest) for entry in reader if entry.status != ManifestEntryStatus.DELETED
-        ]
+    """The live entries of a manifest, with what they inherit from it. Raises `UnreadableManifest` if it is broken."""
+    try:
+        with _EntryFile(
+            io.new_input(manifest.manifest_path),
+            MANIFEST_ENTRY_SCHEMAS[3],
+            read_types={-1: ManifestEntry, 2: DataFile},
+            read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+        ) as reader:
+            entries = [
+                _inherit_from_manifest(entry, manifest)
+                for entry in reader
+                if entry.status != ManifestEntryStatus.DELETED
+            ]
+    except OSError:
+        raise  # of the storage
+    except Exception as error:  # PyIceberg's decoder has no error of its own
+        raise UnreadableManifest(manifest.manifest_path, repr(error)) from error
+    listed = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+    if len(entries) < listed:  # one that was cut off between two blocks can be read
+        raise UnreadableManifest(manifest.manifest_path, f"it has {len(entries)} files, and {listed} by its list")
     _inherit_row_ids(entries, manifest)
     return entries
 

@@ -105,4 +105,7 @@ def _fetch(io: FileIO, manifest: ManifestFile) -> EncodedManifest:
             content = stream.read()
     except FileNotFoundError as error:
         raise UnreadableManifest(manifest.manifest_path, "it does not exist") from error
+    if len(content) < manifest.manifest_length:  # one that was cut off between two blocks can be decoded
+        reason = f"it has {len(content)} bytes, and {manifest.manifest_length} by its list"
+        raise UnreadableManifest(manifest.manifest_path, reason)
     return parse_manifest(manifest.manifest_path, manifest.content, content)

@@ -86,7 +86,7 @@ class Reachability:
         """The manifests of all the snapshots, and their manifest lists, by their keys."""
         found: dict[str, TableFile] = {}
         seen: set[str] = set()
-        lists = (snapshot.manifest_list for snapshot in snapshots)
+        lists = ((snapshot.manifest_list, 0) for snapshot in snapshots)
         for location, size, (paths, lengths) in self._read("manifest list", _MANIFEST_LIST, lists):
             file = TableFile(location, FileKind.MANIFEST_LIST, size)
             found[file.key] = file
@@ -99,7 +99,7 @@ class Reachability:
 
     def live_files(self, manifests: Iterable[TableFile]) -> Iterator[list[TableFile]]:
         """The data and delete files that live in each of the manifests."""
-        only = (file.location for file in manifests if file.kind is FileKind.MANIFEST)
+        only = ((file.location, file.size_bytes) for file in manifests if file.kind is FileKind.MANIFEST)
         for _, _, (status, path, size, content) in self._read("manifest", _MANIFEST, only):
             live = pc.not_equal(status, ManifestEntryStatus.DELETED.value)
             columns = (each.filter(live).to_pylist() for each in (content, path, size))
@@ -134,16 +134,24 @@ class Reachability:
                     dead.pop(file.key, None)
         return dead
 
-    def _read(self, what: str, fields: AvroFields, locations: Iterable[str]) -> Iterator[_Decoded]:
-        """Each file's location, its size and its fields: fetched in parallel, and decoded some at a time."""
+    def _read(self, what: str, fields: AvroFields, files: Iterable[tuple[str, int]]) -> Iterator[_Decoded]:
+        """Each file's location, its size and its fields: fetched in parallel, and decoded some at a time.
 
-        def fetch(location: str) -> tuple[str, bytes]:
+        With each file comes the size that it is known to have at least: one that was cut off between two blocks can be
+        decoded, and would lack live files.
+        """
+
+        def fetch(file: tuple[str, int]) -> tuple[str, bytes]:
+            location, least = file
             with self._reading(what, location):
-                return location, self._content(location)
+                content = self._content(location)
+            if len(content) < least:
+                raise self._broken(what, location, f"it has {len(content)} bytes, and {least} by its list")
+            return location, content
 
         batch: list[tuple[str, bytes]] = []
         size = 0
-        for location, content in _parallel(fetch, locations):
+        for location, content in _parallel(fetch, files):
             batch.append((location, content))
             size += len(content)
             if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
@@ -155,12 +163,15 @@ class Reachability:
         try:
             decoded = fields.read(batch) if batch else []
         except BrokenFile as error:
-            raise UnreadableMetadata(
-                f"table {self._table}: its {what} {error.location} is broken ({error}), so nobody can say which files "
-                "are needed; nothing was deleted. Restore it"
-            ) from error
+            raise self._broken(what, error.location, str(error)) from error
         for (location, content), columns in zip(batch, decoded, strict=True):
             yield location, len(content), columns
+
+    def _broken(self, what: str, location: str, reason: str) -> UnreadableMetadata:
+        return UnreadableMetadata(
+            f"table {self._table}: its {what} {location} is broken ({reason}), so nobody can say which files are "
+            "needed; nothing was deleted. Restore it"
+        )
 
     def _content(self, location: str) -> bytes:
         with self._io.new_input(location).open() as stream:

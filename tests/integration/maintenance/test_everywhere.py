@@ -114,7 +114,9 @@ def put_orphan(table: Table) -> None:
         stream.write(b"x")
 
 
-def everything(catalog: Catalog, table: Table, store: FileStore, held: int, good: int) -> list[Callable[[], object]]:
+def everything(
+    catalog: Catalog, table: Table, store: FileStore, *, held: int, good: int, staged: int
+) -> list[Callable[[], object]]:
     """The operations, each with the run id or the target by which it recognises its own work."""
     hold = Hold(
         name="audit",
@@ -127,6 +129,7 @@ def everything(catalog: Catalog, table: Table, store: FileStore, held: int, good
     return [
         lambda: apply_holds(catalog, IDENTIFIER, [hold], now=now),
         lambda: roll_back(catalog, IDENTIFIER, target, run_id="back", now=now, store=store),
+        lambda: cherry_pick(catalog, IDENTIFIER, staged),
         lambda: remove_old_rows(catalog, IDENTIFIER, ROWS, run_id="rows", now=now),
         lambda: rewrite_manifests(catalog, IDENTIFIER, ManifestOptions(), run_id="manifests"),
         lambda: expire_snapshots(catalog, IDENTIFIER, expiry, now=now + timedelta(minutes=1), store=store),
@@ -138,8 +141,7 @@ def test_after_all_operations_what_stays_reads_as_before_and_nothing_else_is_lef
     first = table.metadata.snapshots[0].snapshot_id
     staged = stage_rows(table)
     table.append(rows(50, [4]))
-    cherry_pick(table.catalog, IDENTIFIER, staged)
-    good = head(table.refresh()).snapshot_id
+    good = head(table).snapshot_id
     table.append(rows(60, [5]))  # to be undone
     compact(
         table.catalog,
@@ -152,7 +154,7 @@ def test_after_all_operations_what_stays_reads_as_before_and_nothing_else_is_lef
     put_orphan(table)
     held_rows = read(table, first)
 
-    for operation in everything(table.catalog, table, open_store(table.io), held=0, good=good):
+    for operation in everything(table.catalog, table, open_store(table.io), held=0, good=good, staged=staged):
         operation()
 
     fresh = open_one().load_table(IDENTIFIER)
@@ -172,19 +174,19 @@ def test_killed_again_and_again_a_call_later_each_time_every_operation_comes_to_
     table: Table, open_one: Open
 ) -> None:
     """Each life lasts one call longer than the one before, and goes on from what that one left."""
-    good = head(table).snapshot_id
+    good, staged = head(table).snapshot_id, stage_rows(table)
     table.append(rows(60, [5]))
     put_orphan(table)
     held_rows = read(table, table.metadata.snapshots[0].snapshot_id)
 
     catalog = table.catalog
     assert isinstance(catalog, PointerCatalog)
-    for number in range(6):
+    for number in range(7):
         for calls in range(1, 500):
             try:
                 with mortal(catalog, calls) as life:
                     store = MortalStore(open_store(table.io), life)
-                    everything(catalog, table, store, held=0, good=good)[number]()
+                    everything(catalog, table, store, held=0, good=good, staged=staged)[number]()
                     break
             except Killed:
                 continue
@@ -192,7 +194,7 @@ def test_killed_again_and_again_a_call_later_each_time_every_operation_comes_to_
             raise AssertionError("it never came to its end")
 
     fresh = open_one().load_table(IDENTIFIER)
-    assert read(fresh, head(fresh).snapshot_id) == [11, 20, 21]
+    assert read(fresh, head(fresh).snapshot_id) == [11, 20, 21, 40]
     assert read(fresh, fresh.metadata.refs["tablewright-hold-audit"].snapshot_id) == held_rows == [0, 1]
     assert len(read_all(fresh)) == 2
     assert {path for path in stored(fresh) if "_tablewright" not in path} == reachable(fresh)

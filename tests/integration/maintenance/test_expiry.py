@@ -9,6 +9,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetStatisticsUpdate
 
+from tableformat.inspection.avro_columns import parse_avro
 from tableformat.maintenance.errors import ClockBehind, DeletionDisabled, DeletionIncomplete, UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult, expire_snapshots, plan_expiry
 from tableformat.maintenance.storage import Place, open_store
@@ -229,7 +230,12 @@ def test_a_clock_that_is_minutes_behind_does_no_harm(table: Table) -> None:
     assert on_disk(table.refresh()) == reachable(table)
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"no manifest")])
+def cut_off_between_blocks(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: parse_avro(content).blocks_at])
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"no manifest"), cut_off_between_blocks])
 def test_a_manifest_that_cannot_be_read_stops_it_before_anything_changes(table: Table, damage: object) -> None:
     append(table)
     table.overwrite(rows())

@@ -1,5 +1,6 @@
 """Holds: what they keep, for how long, and what they are refused for."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from pyiceberg.table import Table
 
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.holds import Hold, apply_holds, plan_holds
+from tests.integration.maintenance.faults import killed_after_every_call
 from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, append, create, later, read_all, set_ref, tag
 
 LAST_ONE = ExpiryOptions(max_snapshot_age_ms=0)
@@ -126,6 +128,43 @@ def test_a_lost_answer_is_looked_up(catalog: LocalCatalog, tmp_path: Path) -> No
 
     assert [held.snapshot_id for held in plan.to_set] == ids
     assert "tablewright-hold-audit" in table.refresh().metadata.refs
+
+
+def test_killed_after_every_call_and_run_again_it_ends_the_same(tmp_path: Path) -> None:
+    """One hold is set, one gets another end, and one is released."""
+    original, backup = tmp_path / "original", tmp_path / "backup"
+    original.mkdir()
+    catalog = LocalCatalog(original)
+    table = create(catalog)
+    ids = append(table, 3)
+    before = [hold_on(table, ids[0], "moved"), hold_on(table, ids[0], "released")]
+    apply_holds(catalog, IDENTIFIER, before, now=later(table))
+    now, rows = later(table.refresh()), read_all(table)
+    wanted = [hold_on(table, ids[0], "moved", days=90), hold_on(table, ids[1], "new")]
+    catalog.close()
+    shutil.copytree(original, backup)
+
+    deaths = 0
+    for _ in killed_after_every_call(
+        original, lambda mortal: apply_holds(mortal, IDENTIFIER, wanted, now=now, sleep=lambda _: None)
+    ):
+        deaths += 1
+        again = LocalCatalog(original)
+        apply_holds(again, IDENTIFIER, wanted, now=now)
+        table = again.load_table(IDENTIFIER)
+        refs = table.metadata.refs
+        assert {name: ref.snapshot_id for name, ref in refs.items()} == {
+            "main": ids[2],
+            "tablewright-hold-moved": ids[0],
+            "tablewright-hold-new": ids[1],
+        }
+        assert (refs["tablewright-hold-moved"].max_ref_age_ms or 0) > 80 * 24 * 3600 * 1000
+        assert read_all(table) == rows
+        assert apply_holds(again, IDENTIFIER, wanted, now=now).is_empty
+        again.close()
+        shutil.rmtree(original)
+        shutil.copytree(backup, original)
+    assert deaths > 3
 
 
 def test_names_that_make_no_tag_are_refused() -> None:

@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tableformat.catalogs import SqlConfig
 from tableformat.inspection import UnreadableManifest
+from tableformat.inspection.avro_columns import parse_avro
 from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.errors import UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions
@@ -203,7 +204,7 @@ def test_a_table_whose_manifests_are_lost_can_still_be_rolled_back(
     assert (report.after.data_files, report.after.records) == (1, 3)
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut off", "no manifest"])
+@pytest.mark.parametrize("damage", ["missing", "cut off", "cut off between blocks", "no manifest"])
 @pytest.mark.parametrize("operation", ["Compact", "RewriteManifests", "DeleteExpiredRows", "RemoveOrphanFiles"])
 def test_a_broken_manifest_stops_every_operation_that_would_read_it(
     catalog: LocalCatalog, table: Table, tmp_path: Path, operation: str, damage: str
@@ -212,7 +213,11 @@ def test_a_broken_manifest_stops_every_operation_that_would_read_it(
     assert head is not None
     broken = Path(Place.of(head.manifests(table.io)[1].manifest_path).path)
     content = broken.read_bytes()
-    broken.unlink() if damage == "missing" else broken.write_bytes(content[:-20] if damage == "cut off" else b"junk")
+    if damage == "missing":
+        broken.unlink()
+    else:
+        cuts = {"cut off": len(content) - 20, "cut off between blocks": parse_avro(content).blocks_at}
+        broken.write_bytes(content[: cuts[damage]] if damage in cuts else b"junk")
     files, location = on_disk(table), table.metadata_location
 
     with pytest.raises(UnreadableManifest if operation == "Compact" else UnreadableMetadata):

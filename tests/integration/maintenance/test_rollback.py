@@ -31,6 +31,7 @@ from tests.integration.maintenance.tables import (
     head,
     later,
     read,
+    read_all,
     rows,
     set_ref,
     stage,
@@ -165,6 +166,38 @@ def test_a_run_that_is_started_again_undoes_nothing_that_came_after_its_own_roll
     another = roll_back(table.catalog, IDENTIFIER, to(ids[0]), run_id="another", now=later(table))
     assert (another.from_snapshot_id, another.commits_undone) == (written, 1)
     assert head(table.refresh()).snapshot_id == ids[0]
+
+
+def test_killed_after_every_call_and_run_again_it_went_back_once(tmp_path: Path) -> None:
+    original, backup = tmp_path / "original", tmp_path / "backup"
+    original.mkdir()
+    catalog = LocalCatalog(original)
+    table = create(catalog)
+    ids = append(table, 3)
+    now, expected = later(table), read_all(table)
+    catalog.close()
+    shutil.copytree(original, backup)
+
+    def run(mortal: MortalCatalog) -> None:
+        roll_back(mortal, IDENTIFIER, to(ids[0]), run_id="run", now=now, store=mortal.store, sleep=lambda _: None)
+
+    deaths = 0
+    for _ in killed_after_every_call(original, run):
+        deaths += 1
+        again = LocalCatalog(original)
+        table = again.load_table(IDENTIFIER)
+        assert head(table).snapshot_id in (ids[0], ids[2])
+        result = roll_back(again, IDENTIFIER, to(ids[0]), run_id="run", now=now)
+        assert (result.from_snapshot_id, result.to_snapshot_id, result.commits_undone) == (ids[2], ids[0], 2)
+        assert head(table.refresh()).snapshot_id == ids[0]
+        assert read_all(table) == expected
+        written = append(table)[0]
+        roll_back(again, IDENTIFIER, to(ids[0]), run_id="run", now=now)
+        assert head(table.refresh()).snapshot_id == written
+        again.close()
+        shutil.rmtree(original)
+        shutil.copytree(backup, original)
+    assert deaths > 5
 
 
 def test_a_staged_snapshot_on_top_of_main_becomes_main(table: Table) -> None:
