@@ -39,6 +39,7 @@ WORKS = ("expiry", "orphans", "manifests")
 DAY_MS = 24 * 3600 * 1000
 BUCKET, ORPHAN_PERCENT, FOLDERS = "lake", 5, 100
 FILES_PER_MANIFEST = 100
+LINKS = 10_000  # to one file; file systems have limits
 NAMES = ("warm", "large")
 
 
@@ -98,10 +99,13 @@ def make_objects(lake: Lake, name: str, objects: int) -> None:
     names = [f"{number % FOLDERS:02d}/{number:08d}.parquet" for number in range(objects)]
     for folder in range(FOLDERS):
         (root / "data" / f"{folder:02d}").mkdir(parents=True, exist_ok=True)
-    for each in names:
-        path = root / "data" / each
-        path.touch()
-        os.utime(path, (old, old))
+    for number, each in enumerate(names):
+        if number % LINKS == 0:
+            example = str(root / "data" / each)
+            Path(example).touch()
+            os.utime(example, (old, old))
+        else:
+            os.link(example, root / "data" / each)  # many times as fast as a file of its own
     many_files(lake.open(), ("db", name), root, names[objects * ORPHAN_PERCENT // 100 :])
 
 

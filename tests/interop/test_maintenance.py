@@ -1,6 +1,7 @@
 """Tables made by Iceberg's Java runtime, expired and cleaned by us, and read by it afterwards at every snapshot."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,13 +9,15 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.commits import entries as carrying
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
+from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions, remove_old_rows
 from tests.integration.maintenance.tables import later
 from tests.servers.spark import LocalSpark
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
 
 class Lake:
@@ -91,12 +94,80 @@ def test_java_reads_every_retained_snapshot_and_finds_nothing_left_to_clean(
     assert cleaned.orphans == 0
     assert {snapshot: lake.rows(snapshot) for snapshot in remaining} == {each: before[each] for each in remaining}
     assert {ref: lake.rows(ref) for ref in refs} == refs
-    lake.sql(f"INSERT INTO {table} VALUES (500, 'after')")
-    assert (500, "after") in lake.sql(f"SELECT id, v FROM {table}")
     ten_days_ago = now.timestamp() - 10 * 24 * 3600
     for path in folder.rglob("*"):
         os.utime(path, (ten_days_ago, ten_days_ago))
-    assert lake.sql(f"CALL {lake.name}.system.remove_orphan_files(table => 'db.t', dry_run => true)") == []
+    files = {path for path in folder.rglob("*") if path.is_file()}
+    find_orphans = f"CALL {lake.name}.system.remove_orphan_files(table => 'db.t', dry_run => true)"
+    assert lake.sql(find_orphans) == []
+    (folder / "db" / "t" / "data" / "lost.parquet").write_bytes(b"x")
+    os.utime(folder / "db" / "t" / "data" / "lost.parquet", (ten_days_ago, ten_days_ago))
+    assert len(lake.sql(find_orphans)) == 1  # so it would have found one
+    (folder / "db" / "t" / "data" / "lost.parquet").unlink()
+    expire = "expire_snapshots(table => 'db.t', older_than => TIMESTAMP '{}', retain_last => 1)"
+    (deleted,) = lake.sql(f"CALL {lake.name}.system.{expire.format(f'{now:%Y-%m-%d %H:%M:%S}')}")
+    assert set(deleted) == {0}
+    assert lake.snapshots() == remaining
+    assert all(path.exists() for path in files)
+    assert {snapshot: lake.rows(snapshot) for snapshot in remaining} == {each: before[each] for each in remaining}
+    lake.sql(f"INSERT INTO {table} VALUES (500, 'after')")
+    assert (500, "after") in lake.sql(f"SELECT id, v FROM {table}")
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_java_finds_its_entries_unchanged_in_manifests_that_we_rewrote(
+    lake: Lake, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of them is decoded: what Java wrote is copied as it is."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("an entry was decoded")
+
+    monkeypatch.setattr(carrying, "read_entries", refuse)
+    table = lake.table
+    mode = "copy-on-write" if version == 1 else "merge-on-read"
+    lake.sql(
+        f"CREATE TABLE {table} (id bigint, v string, d double) USING iceberg PARTITIONED BY (v, truncate(1000, id)) "
+        f"TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='{mode}', "
+        "'commit.manifest-merge.enabled'='false')"
+    )
+    for start in range(0, 40, 10):
+        values = ", ".join(f"({number}, 'v{number % 3}', {number} / 7)" for number in range(start, start + 10))
+        lake.sql(f"INSERT INTO {table} VALUES {values}, ({start + 100}, NULL, double('NaN'))")
+    lake.sql(f"DELETE FROM {table} WHERE id IN (1, 21)")
+    lake.sql(f"DELETE FROM {table} WHERE id = 2")
+
+    def entries() -> list[str]:
+        columns = "snapshot_id, sequence_number, file_sequence_number, data_file"
+        return sorted(map(str, lake.sql(f"SELECT {columns} FROM {table}.entries WHERE status < 2")))
+
+    def manifests() -> int:
+        return len(lake.sql(f"SELECT path FROM {table}.manifests"))
+
+    def contents() -> list[str]:
+        columns = "*, _row_id, _last_updated_sequence_number" if version == 3 else "*"
+        return sorted(map(str, lake.sql(f"SELECT {columns} FROM {table}")))
+
+    before, rows, many = entries(), contents(), manifests()
+
+    result = rewrite_manifests(lake.catalog, ("db", "t"), ManifestOptions(), run_id="run")
+
+    lake.refresh()
+    assert (result.manifests_replaced, result.entries) == (many, len(before))
+    assert manifests() == (1 if version == 1 else 2) < many
+    assert contents() == rows
+    assert [_without_row_id(entry) for entry in entries()] == [_without_row_id(entry) for entry in before]
+    assert len(lake.sql(f"SELECT id FROM {table} WHERE v = 'v1' AND id = 4")) == 1  # by the list's partition bounds
+    assert len(lake.sql(f"SELECT id FROM {table} WHERE v IS NULL")) == 4
+    lake.sql(f"DELETE FROM {table} WHERE id = 7")
+    lake.sql(f"CALL {lake.name}.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))")
+    lake.sql(f"CALL {lake.name}.system.rewrite_manifests(table => 'db.t')")
+    assert len(contents()) == len(rows) - 1
+
+
+def _without_row_id(entry: str) -> str:
+    """Java shows the first row id of an entry as it was written, and not what it inherits."""
+    return re.sub(r"first_row_id=\w+", "first_row_id", entry)
 
 
 @pytest.mark.parametrize(("version", "mode"), [(2, "merge-on-read"), (3, "merge-on-read"), (3, "copy-on-write")])

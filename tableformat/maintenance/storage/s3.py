@@ -10,8 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
+from xml.etree import ElementTree as ET
 
 import boto3
 from botocore.config import Config
@@ -63,8 +66,29 @@ def s3_client(properties: Mapping[str, str]) -> "S3Client":
     )
 
 
+def _take_contents(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
+    """Read the objects of a page before botocore does, which takes twenty times as long for each."""
+    if response_dict["status_code"] != HTTPStatus.OK:
+        return
+    root = ET.fromstring(response_dict["body"])  # noqa: S314 - by the parser that botocore has as well
+    namespace = root.tag.removesuffix("ListBucketResult")
+    contents = root.findall(f"{namespace}Contents")
+    customized_response_dict["Contents"] = [
+        {
+            "Key": item.findtext(f"{namespace}Key"),
+            "Size": int(item.findtext(f"{namespace}Size", "")),
+            "LastModified": datetime.fromisoformat(item.findtext(f"{namespace}LastModified", "")),
+        }
+        for item in contents
+    ]
+    for item in contents:
+        root.remove(item)
+    response_dict["body"] = ET.tostring(root)
+
+
 class S3Store:
     def __init__(self, client: "S3Client", *, sleep: Callable[[float], None] = time.sleep) -> None:
+        client.meta.events.register("before-parse.s3.ListObjectsV2", _take_contents, unique_id="tablewright-contents")
         self._client = client
         self._pace = _Pace(sleep)
 
