@@ -31,6 +31,7 @@ from tableformat.maintenance.retention import (
     plan_row_retention,
     remove_old_rows,
 )
+from tableformat.maintenance.rollback import RollbackOptions, roll_back
 from tests.data_files import FOREIGN
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.formats import delete_positions_in, put_rows
@@ -255,10 +256,11 @@ def test_a_delete_that_is_rolled_back_meanwhile_is_not_applied(
     delete_equal(table, ["id"], [{"id": 3}])
     at_version(table, version)
 
-    def roll_back(own: Table) -> None:
-        own.manage_snapshots().rollback_to_snapshot(kept).commit()
+    def go_back(own: Table) -> None:
+        target = RollbackOptions(snapshot_id=kept, allow_losing_commits=True)
+        roll_back(own.catalog, IDENTIFIER, target, run_id="back", now=NOW + timedelta(minutes=1))
 
-    race(catalog, tmp_path, roll_back)
+    race(catalog, tmp_path, go_back)
 
     assert ids(table.refresh()) == [2, 3]
 

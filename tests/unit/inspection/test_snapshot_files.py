@@ -34,7 +34,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tableformat.inspection import UnreadableManifest, snapshot_files
+from tableformat.inspection import UnreadableManifest, read_entries, snapshot_files
+from tableformat.inspection.avro_columns import parse_avro
 from tests.inspecting import assert_same_as_pyiceberg
 from tests.unit.inspection.avro import block, field, header, long, text
 from tests.unit.inspection.manifests import IO, PATH_FIELD_ID, Folder, data_file
@@ -173,12 +174,26 @@ def test_a_manifest_whose_entries_make_no_sense_is_named_even_among_others(tmp_p
 def test_a_manifest_whose_entries_have_no_status_is_refused(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     manifest = folder.manifest([data_file()])
-    snapshot = folder.snapshot([manifest])
     fields = {"type": "record", "name": "r2", "fields": [field(100, "string"), field(101, "string"), *sizes()]}
     entry = text("file:///a") + text("PARQUET") + long(10) + long(100)
-    broken(manifest, header([field(0, ["null", "int"]), field(2, fields)]) + block([long(0) + entry]))
+    content = header([field(0, ["null", "int"]), field(2, fields)]) + block([long(0) + entry])
+    broken(manifest, content)
+    manifest[1] = len(content)
     with pytest.raises(UnreadableManifest, match="entries without a status"):
+        snapshot_files(IO, folder.snapshot([manifest]))
+
+
+def test_a_manifest_that_is_shorter_than_its_list_says_is_refused(tmp_path: Path) -> None:
+    """What is left of it can be decoded, and lacks a file."""
+    folder = Folder(tmp_path)
+    manifest = folder.manifest([data_file()])
+    snapshot = folder.snapshot([manifest])
+    content = Path(manifest.manifest_path.removeprefix("file://")).read_bytes()
+    broken(manifest, content[: parse_avro(content).blocks_at])
+    with pytest.raises(UnreadableManifest, match="by its list"):
         snapshot_files(IO, snapshot)
+    with pytest.raises(UnreadableManifest, match="by its list"):
+        read_entries(IO, manifest)
 
 
 def sizes() -> list[dict[str, Any]]:
