@@ -3,11 +3,14 @@
 Also `kubectl tablewright`, under its other name `kubectl-tablewright`.
 """
 
+import inspect as python_inspect
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from tablewright.cli.commands import hold, run
 from tablewright.cli.commands.apply import apply
@@ -37,6 +40,14 @@ app = typer.Typer(
 )
 
 _FOLDERS, _TABLES = "Declared tables, in a folder or a cluster", "Any Iceberg table, declared or not"
+
+
+def _help(command: Callable[..., None]) -> str:
+    """The docstring with each paragraph as one line: the terminal's width breaks lines, not the source's."""
+    paragraphs = python_inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 for _command, _panel in (
     (validate, _FOLDERS),
     (plan, _FOLDERS),
@@ -50,12 +61,30 @@ for _command, _panel in (
     (run.rollback, _TABLES),
     (export, _TABLES),
 ):
-    app.command(rich_help_panel=_panel)(_command)
+    app.command(rich_help_panel=_panel, help=_help(_command))(_command)
 app.add_typer(run.app, name="run", rich_help_panel=_TABLES)
 app.add_typer(hold.app, name="hold", rich_help_panel=_TABLES)
 
 
-@app.command()
+@app.callback()
+def everywhere(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=lambda wanted: _show_version(wanted), help="Its version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def _show_version(wanted: bool) -> None:
+    from importlib.metadata import version
+
+    if wanted:
+        sys.stdout.write(f"tablewright {version('tablewright')}\n")
+        raise typer.Exit
+
+
+@app.command(rich_help_panel="In a cluster")
 def operator(
     job_image: Annotated[str, typer.Option(envvar="TABLEWRIGHT_JOB_IMAGE", help="The image that jobs run in.")],
     namespaces: Annotated[
@@ -127,14 +156,30 @@ def operator(
 
 def main() -> None:
     try:
-        app()
+        # Not Typer's own ending: it draws a box around a mistake, and scripts look for one line.
+        code = app(standalone_mode=False)
+    except TyperException as mistake:
+        sys.exit(_complain(mistake))
     except Exception as error:
         code = _exit_code(error)
         if code is None:
             raise
         for line in str(error).splitlines() or [type(error).__name__]:
             sys.stderr.write(f"error: {line}\n")
-        sys.exit(code)
+    if code == ExitCode.INTERRUPTED:
+        sys.stderr.write("interrupted\n")
+    sys.exit(code)
+
+
+def _complain(mistake: TyperException) -> int:
+    """What was typed is not a command line of ours: the mistake, and where to read how it is written."""
+    context = getattr(mistake, "ctx", None)
+    text = mistake.format_message().replace("Value error, ", "").rstrip(".")
+    if not text:  # nothing was typed at all, and Typer has shown the help for that
+        return mistake.exit_code
+    hint = f" (see {context.command_path} --help)" if context else ""
+    sys.stderr.write(f"error: {' '.join(text.split())}{hint}\n")
+    return mistake.exit_code
 
 
 def _exit_code(error: Exception) -> ExitCode | None:

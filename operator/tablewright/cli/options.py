@@ -22,9 +22,7 @@ Properties = Annotated[
     list[str] | None,
     typer.Option("--property", metavar="KEY=VALUE", help="A property of the catalog or its storage; may be repeated."),
 ]
-Folder = Annotated[
-    Path | None, typer.Option("--filename", "-f", help="A folder of declarations (or one file) that has the table.")
-]
+Folder = Annotated[Path | None, typer.Option("--filename", "-f", help="A folder of declarations, or one file of them.")]
 DeclaredFolder = Annotated[Path, typer.Option("--filename", "-f", help="A YAML file, or a folder of them.")]
 State = Annotated[
     Path | None,

@@ -7,12 +7,21 @@ import typer
 from tablewright.cli import options
 from tablewright.cli.output import OutputFormat
 
-Kind = Annotated[str, typer.Argument(metavar="KIND", help="tables, runs, catalogs or policies.")]
+_KINDS = ("tables", "runs", "catalogs", "policies")
+
+
+def _completed(incomplete: str) -> list[str]:
+    return [word for word in _KINDS if word.startswith(incomplete)]
+
+
+Kind = Annotated[
+    str, typer.Argument(metavar="KIND", help="tables, runs, catalogs or policies.", autocompletion=_completed)
+]
 
 
 def get(
     kind: Kind,
-    name: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this one.")] = None,
     folder: options.Folder = None,
     state: options.State = None,
     namespace: options.Namespace = None,
@@ -42,7 +51,7 @@ def get(
 
 def describe(
     kind: Kind,
-    name: Annotated[str, typer.Argument(help="Which one.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one.")],
     folder: options.Folder = None,
     state: options.State = None,
     namespace: options.Namespace = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Keep a table as it was at a time, whatever expiry would do, until a date. "
+    help="Keep a table as it was at a time, whatever expiry would do, until a date.\n\n"
     "Example: tablewright hold list sales.payments --catalog lake",
 )
 _TIME = "%Y-%m-%dT%H:%M:%SZ"

@@ -10,9 +10,7 @@ from tablewright.cli import options
 
 def report(
     target: Annotated[Path, typer.Option("--output", "-o", help="The page to write, such as report.html.")],
-    table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="One table; with -f alone, all of them.")
-    ] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One table; with -f alone, all of them.")] = None,
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,

@@ -42,7 +42,7 @@ class _Operations(TyperGroup):
 app = typer.Typer(
     cls=_Operations,
     no_args_is_help=True,
-    help="Carry one operation out now, on any Iceberg table of any catalog. "
+    help="Carry one operation out now, on any Iceberg table of any catalog.\n\n"
     "Example: tablewright run compact sales.payments --catalog lake --dry-run",
 )
 
