@@ -187,8 +187,9 @@ def _exit_code(error: Exception) -> ExitCode | None:
     from pyiceberg.exceptions import RESTError
 
     from tableformat.errors import PermanentError, TransientError
+    from tablewright.act.passes import CatalogNotUsableError
 
-    if isinstance(error, PermanentError):
+    if isinstance(error, PermanentError | CatalogNotUsableError):
         return ExitCode.BAD_INPUT
     unreachable = (TransientError, RESTError, OSError)  # `requests` says it by an OSError of its own
     return ExitCode.UNREACHABLE if isinstance(error, unreachable) else None

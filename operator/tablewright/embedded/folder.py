@@ -11,10 +11,12 @@ from pathlib import Path
 
 from tableformat.declaration import InvalidDeclarationError
 from tableformat.errors import PermanentError
+from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem, admit, as_stored
+from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.declaration import declaration_of
-from tablewright.api.objects import InvalidObjectError, KubernetesObject, Resource, parse
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
@@ -68,7 +70,7 @@ def read_folder(path: Path) -> Declarations:
         message = "a MaintenanceRun is for a cluster: use `tablewright run` here"
         found.findings.append(Finding(document.place(Problem(("kind",), "")), message, Judge.FOLDER))
     if found.findings:
-        raise InvalidFolderError(found.findings)
+        raise InvalidFolderError(sorted(found.findings, key=_in_order))
     return Declarations(tuple(found.catalogs.values()), tuple(found.policies.values()), tuple(found.tables.values()))
 
 
@@ -82,18 +84,15 @@ def validate_folder(path: Path) -> Validation:
     """Everything that somebody would refuse: the API server, or the operator once it reads the object."""
     found = _read(path)
     for key, table in found.tables.items():
-        document = found.documents["ManagedTable", key]
+        document = found.documents[ManagedTable.kind_name, key]
         try:
             declaration_of(table)
         except InvalidDeclarationError as error:
-            found.findings += [
-                Finding(
-                    document.place(Problem(_spec_path(document.value, refusal.field), "")),
-                    f"spec.{refusal.field}: {refusal.reason}. {refusal.remedy}.",
-                    Judge.OPERATOR,
-                )
-                for refusal in error.problems
-            ]
+            for refusal in error.problems:
+                path = _spec_path(document.value, refusal.field)
+                if not found.is_said(document, path):
+                    message = f"spec.{refusal.field}: {refusal.reason}. {refusal.remedy}."
+                    found.findings.append(Finding(document.place(Problem(path, "")), message, Judge.OPERATOR))
     return Validation(found.objects, tuple(sorted(found.findings, key=_in_order)))
 
 
@@ -106,45 +105,71 @@ class _Found:
     tables: dict[tuple[str, str], ManagedTable] = field(default_factory=dict)
     runs: list[Document] = field(default_factory=list)
     documents: dict[tuple[str, tuple[str, str]], Document] = field(default_factory=dict)
+    _refused: dict[int, list[FieldPath]] = field(default_factory=dict)
+    """What the API server would refuse, by document."""
 
     def add(self, document: Document) -> None:
+        """Whatever the API server refuses is looked at further, so that one look finds everything that is wrong."""
         self.objects += 1
         obj = document.value
         if not isinstance(obj, dict):
             self._report(document, Problem((), "not a Kubernetes object: it has no apiVersion and no kind"))
             return
         problems = admit(obj)
+        self._refused[id(document)] = [problem.path for problem in problems]
         for problem in problems:
             self._report(document, problem)
-        if problems:
+        if any(problem.path[:1] in (("apiVersion",), ("kind",), ("metadata",)) for problem in problems):
             return
         try:
             self._take(document, as_stored(obj))
         except InvalidObjectError as error:
             for path, message in error.fields:
-                self._report(document, Problem(path, message), Judge.OPERATOR)
+                if not self.is_said(document, path):
+                    self._report(document, Problem(path, message), Judge.OPERATOR)
+
+    def is_said(self, document: Document, path: FieldPath) -> bool:
+        """Whether the API server's words are about this field, or one around or inside it: once is enough."""
+        return any(said[: len(path)] == path[: len(said)] for said in self._refused.get(id(document), ()))
 
     def _take(self, document: Document, obj: KubernetesObject) -> None:
+        if not self._is_first(document, obj):
+            return
         match obj["kind"]:
             case ManagedTable.kind_name:
-                self._put(self.tables, parse(ManagedTable, obj), document)
+                table = parse(ManagedTable, obj)
+                self.tables[table.key] = table
             case TableCatalog.kind_name:
-                self._put(self.catalogs, parse(TableCatalog, obj), document)
+                catalog = parse(TableCatalog, obj)
+                self.catalogs[catalog.key] = catalog
             case TablePolicy.kind_name:
-                self._put(self.policies, parse(TablePolicy, obj), document)
+                policy = parse(TablePolicy, obj)
+                self.policies[policy.key] = policy
             case MaintenanceRun.kind_name:
-                self._put({}, parse(MaintenanceRun, obj), document)
+                parse(MaintenanceRun, obj)
                 self.runs.append(document)
 
-    def _put(self, known: dict[tuple[str, str], Resource], value: Resource, document: Document) -> None:
-        name = value.kind_name, value.key
-        if name in self.documents:
-            first = self.documents[name].place(Problem(("metadata", "name"), ""))
-            message = f"{value.kind_name} {'/'.join(value.key)} is declared twice: it is in {first} already"
+    def _is_first(self, document: Document, obj: KubernetesObject) -> bool:
+        metadata = Metadata.model_validate(obj["metadata"])
+        key = metadata.namespace, metadata.name
+        known = self.documents.setdefault((obj["kind"], key), document)
+        if known is not document:
+            first = known.place(Problem(("metadata", "name"), ""))
+            message = f"{obj['kind']} {'/'.join(key)} is declared twice: it is in {first} already"
             self._report(document, Problem(("metadata", "name"), message), Judge.FOLDER)
-            return
-        self.documents[name] = document
-        known[value.key] = value
+        return known is document
+
+    def report_missing_catalogs(self) -> None:
+        """Where none is declared, a folder's tables are in the embedded one; otherwise each is in one of those."""
+        declared = sorted(key for kind, key in self.documents if kind == TableCatalog.kind_name)
+        for key, table in self.tables.items():
+            namespace, name = table.metadata.namespace, table.spec.catalog_ref.name
+            if declared and (namespace, name) not in declared:
+                near = [other for space, other in declared if space == namespace]
+                hint = did_you_mean(name, near) if near else f"declared are {', '.join(map('/'.join, declared))}"
+                message = f"spec.catalogRef.name: there is no TableCatalog {namespace}/{name} in the folder: {hint}"
+                document = self.documents[ManagedTable.kind_name, key]
+                self._report(document, Problem(("spec", "catalogRef", "name"), message), Judge.FOLDER)
 
     def _report(self, document: Document, problem: Problem, judge: Judge = Judge.API_SERVER) -> None:
         text = problem.message if judge is Judge.FOLDER else str(problem)
@@ -164,6 +189,7 @@ def _read(path: Path) -> _Found:
                 found.findings.append(Finding(document.place, document.message, Judge.YAML))
             else:
                 found.add(document)
+    found.report_missing_catalogs()
     return found
 
 

@@ -69,7 +69,7 @@ def test_what_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_all_problems_of_a_folder_are_found_at_once(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(TABLE.replace("catalogRef", "catalogref"))
+    (tmp_path / "a.yaml").write_text(TABLE.replace("events", "first").replace("catalogRef", "catalogref"))
     (tmp_path / "b.yaml").write_text(TABLE.replace("ManagedTable", "MangedTable"))
     (tmp_path / "c.yaml").write_text("a: [")
     (tmp_path / "d.yaml").write_text(TABLE + "---\n" + TABLE)
@@ -98,6 +98,53 @@ def test_all_problems_of_a_folder_are_found_at_once(tmp_path: Path) -> None:
     assert any(text.startswith("e.yaml:9:28: spec.schema.columns[name].type: ") for text in texts)
     assert any(text.startswith("f.yaml:10:26: spec.compaction.schedule: '61 * * * *' is not a cron") for text in texts)
     assert any("f.yaml:11:13: spec.timeZone: 'Mars/Olympus' is not a time zone" in text for text in texts)
+
+
+def messages(folder: Path) -> list[str]:
+    return [str(finding).removeprefix(f"{folder}/") for finding in validate_folder(folder).findings]
+
+
+def test_what_the_api_server_refuses_is_looked_at_further_and_nothing_is_said_twice(tmp_path: Path) -> None:
+    wrong = "  layout: {order: {strategy: Sort}}\n  compaction: {schedule: '61 * * * *'}\n"
+    (tmp_path / "a.yaml").write_text(TABLE + wrong + "---\n" + TABLE)
+    (tmp_path / "b.yaml").write_text(
+        TABLE.replace("events", "third") + "    identifierColumns: [nothing]\n"  # which the operator would refuse, too
+    )
+    found = messages(tmp_path)
+    assert [text.split(": ")[0] for text in found] == [
+        "a.yaml:10:19",
+        "a.yaml:11:26",
+        "a.yaml:15:18",
+        "b.yaml:7:5",
+    ]
+    assert found[0].endswith("spec.layout.order: strategy Sort needs one to eight columns")
+    assert "spec.compaction.schedule: '61 * * * *' is not a cron expression" in found[1]
+    assert "is declared twice" in found[2], "of a bad object, too"
+    assert "identifierColumns must be among the columns" in found[3]
+
+
+CATALOG = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata: {name: lake, namespace: sales}
+spec: {sql: {uri: "sqlite:////tmp/x.db"}, warehouse: "file:///tmp/w"}
+"""
+
+
+def test_a_catalog_that_others_stand_beside_must_be_declared(tmp_path: Path) -> None:
+    (tmp_path / "table.yaml").write_text(TABLE)
+    assert messages(tmp_path) == [], "the embedded one"
+    (tmp_path / "catalog.yaml").write_text(CATALOG)
+    assert messages(tmp_path) == []
+    (tmp_path / "catalog.yaml").write_text(CATALOG.replace("lake", "laek"))
+    complaint = "table.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: "
+    assert messages(tmp_path) == [complaint + "did you mean laek?"]
+    (tmp_path / "catalog.yaml").write_text(CATALOG.replace("namespace: sales", "namespace: other"))
+    assert messages(tmp_path) == [complaint + "declared are other/lake"]
+    with pytest.raises(InvalidFolderError, match="there is no TableCatalog sales/lake"):
+        read_folder(tmp_path)
+    (tmp_path / "catalog.yaml").write_text(CATALOG.replace("warehouse", "werahouse"))
+    assert all("TableCatalog sales/lake" not in text for text in messages(tmp_path)), "it is there, if bad"
 
 
 def test_a_run_is_validated_but_not_applied_from_a_folder(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Input that cannot be used: each problem in one line, all of a folder at once, exit code 2, and nothing changed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import TABLES, run_cli, run_in_terminal
+
+FILES = {
+    "broken.yaml": "apiVersion: tablewright.dev/v1alpha1\nkind: [ManagedTable\n",
+    "catalog.yaml": """\
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata: {name: laek, namespace: sales}
+spec: {sql: {uri: "sqlite:////nowhere/x.db"}, warehouse: "file:///nowhere"}
+""",
+    "events.yaml": TABLES + "---\n" + TABLES,
+    "field.yaml": TABLES.replace("name: events", "name: field").replace("targetFileSize", "targetfilesize"),
+    "good.yaml": TABLES.replace("name: events", "name: good").replace("name: lake", "name: laek"),
+    "kind.yaml": TABLES.replace("ManagedTable", "ManagedTabel"),
+    "other.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n",
+    "rule.yaml": TABLES.replace("name: events", "name: rule").replace("name: lake", "name: laek")
+    + "  retention: {holds: [{name: h, asOf: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]}\n",
+    "text.yml": "hello\n",
+}
+GOLDEN = """\
+error: broken.yaml:3:1: while parsing a flow sequence: expected ',' or ']', but got '<stream end>'
+error: events.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean laek?
+error: events.yaml:14:18: ManagedTable sales/events is declared twice: it is in events.yaml:3:18 already
+error: field.yaml:10:12: spec.layout.targetfilesize: there is no such field: did you mean targetFileSize?
+error: kind.yaml:2:7: kind: is 'ManagedTabel': did you mean ManagedTable?
+error: other.yaml:1:13: apiVersion: is 'v1'; it must be 'tablewright.dev/v1alpha1'
+error: rule.yaml:11:23: spec.retention.holds[0]: until must be after asOf
+error: text.yml:1:1: not a Kubernetes object: it has no apiVersion and no kind
+"""
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", ["apply", "plan", "report -o report.html"])
+def test_all_problems_of_a_folder_are_named_at_once_and_nothing_is_changed(bad: Path, command: str) -> None:
+    before = content(bad)
+    words = command.replace("report.html", str(bad / "report.html")).split()
+    ended = run_cli(*words, "-f", bad)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.replace(f"{bad}/", "") == GOLDEN
+    assert content(bad) == before
+
+
+def test_validate_names_them_all_and_counts(bad: Path) -> None:
+    ended = run_cli("validate", "-f", bad)
+    assert ended.code == 2
+    assert ended.err.replace(f"{bad}/", "") == GOLDEN
+    assert ended.out == "9 objects: 8 problems\n"
+    shown = run_in_terminal("validate", "-f", bad).out
+    assert shown.replace(f"{bad}/", "") == GOLDEN + ended.out
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("nowhere", "nowhere: there is no such file or folder"),
+        ("empty", "empty: there is no .yaml or .yml file in it"),
+    ],
+)
+def test_a_folder_without_declarations_is_named(tmp_path: Path, given: str, complaint: str) -> None:
+    (tmp_path / "empty").mkdir()
+    for command in ("apply", "validate"):
+        ended = run_cli(command, "-f", tmp_path / given)
+        assert ended.code == 2
+        assert ended.err.replace(f"{tmp_path}/", "") == f"error: {complaint}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_a_table_that_is_declared_and_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "events.yaml").write_text(TABLES)
+    for command in ("inspect", "run compact"):
+        ended = run_cli(*command.split(), "events", "-f", tmp_path)
+        assert (ended.code, ended.out) == (2, "")
+        expected = f"error: sales/events is declared and not there yet: run `tablewright apply -f {tmp_path}`\n"
+        assert ended.err == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["events.yaml"]
