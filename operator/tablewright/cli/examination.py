@@ -30,6 +30,12 @@ class Saving:
     note: str
     """Why there is no plan, if there is none."""
 
+    @property
+    def told(self) -> str:
+        """The note, or that there is nothing to do."""
+        idle = self.plan is not None and not (self.plan.files or self.plan.snapshots)
+        return "nothing to do" if idle else self.note
+
 
 @dataclass(frozen=True)
 class Examination:
@@ -37,6 +43,8 @@ class Examination:
     location: str
     format_version: int
     target_file_bytes: int
+    small_below: int
+    """Of how many bytes: what has fewer counts as a small file."""
     health: TableHealth
     refs: dict[str, SnapshotRef]
     savings: tuple[Saving, ...]
@@ -64,6 +72,7 @@ def examine(found: AddressedTable, *, now: datetime, orphans: bool = False) -> E
         location=table.location(),
         format_version=int(table.metadata.format_version),
         target_file_bytes=compaction.target_file_bytes,
+        small_below=compaction.small_below,
         health=table_health(table, small_file_bytes=compaction.small_below, with_metadata_bytes=True),
         refs=dict(sorted(table.metadata.refs.items())),
         savings=tuple(_saving(table, operation, plan) for operation, plan in plans.items()),

@@ -5,10 +5,17 @@ import html.parser
 import json
 import re
 import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tablewright.api.conditions import condition
+from tablewright.api.objects import parse
+from tablewright.api.run import MaintenanceRun
+from tablewright.cli.catalogs import AddressOptions, address
+from tablewright.cli.report import gather_table, render_page
 from tests.integration.cli.conftest import run_cli
 from tests.servers import toolchain
 
@@ -54,31 +61,66 @@ def test_the_figures_are_the_tables_own_and_nothing_is_loaded_from_elsewhere(fol
     assert "prefers-color-scheme: dark" in page.read_text()
 
 
+@pytest.fixture(scope="module")
+def busy_page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With everything that a page can have: runs of long messages, conditions, several tables."""
+    now = datetime.now(UTC)
+    seen = gather_table(address("events", AddressOptions(folder=folder)), now=now)
+    figures = {"dataFiles": 123_456, "smallFiles": 120_000, "dataBytes": 1 << 42, "records": 10**10}
+    status = {
+        "phase": "Succeeded",
+        "message": "rewrote 123456 files into 17, and here is a message that goes on for longer than a phone is wide",
+        "startTime": "2026-03-01T01:00:00Z",
+        "completionTime": "2026-03-01T01:10:00Z",
+        "before": figures,
+        "after": {**figures, "dataFiles": 17},
+    }
+    spec = {"tableRef": {"name": "events"}, "operation": "RemoveOrphanFiles"}
+    run = parse(MaintenanceRun, {"metadata": {"name": "r"}, "spec": spec, "status": status})
+    conditions = tuple(condition(kind, True, "R", "m") for kind in ("Ready", "InSync", "Healthy", "Maintained"))
+    table = replace(seen, conditions=conditions, runs=(run, run))
+    target = tmp_path_factory.mktemp("busy") / "busy.html"
+    target.write_text(render_page([table, replace(table, name="a" * 60)], title="busy", now=now), encoding="utf-8")
+    return target
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+@pytest.mark.parametrize("which", ["page", "busy_page"])
 def test_a_browser_shows_it_without_an_error_and_without_sideways_scrolling(
-    page: Path, tmp_path: Path, width: int
+    request: pytest.FixtureRequest, tmp_path: Path, which: str, width: int, scheme: str
 ) -> None:
-    # In a frame of the wanted width, which measures what became of it and says so where the browser's dump shows it.
-    framed = html.escape(page.read_text())
-    measure = "d.documentElement.scrollWidth, f.clientWidth, d.querySelectorAll('svg rect').length"
+    # In a frame of the wanted width, which measures what became of it and says so where the browser's dump shows it:
+    # the page itself, tables that are wider than their place, drawn bars, and how bright the paper is.
+    framed = html.escape(request.getfixturevalue(which).read_text())
+    measure = (
+        "d.documentElement.scrollWidth, f.clientWidth, d.querySelectorAll('svg rect').length, "
+        "[...d.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText), "
+        "+f.contentWindow.getComputedStyle(d.body).backgroundColor.match(/[0-9]+/)[0]"
+    )
     probe = tmp_path / "probe.html"
     probe.write_text(
         f'<title>?</title><iframe id="f" style="width:{width}px;height:2000px;border:0" srcdoc="{framed}"></iframe>'
-        f"<script>onload = () => {{ const d = f.contentDocument; document.title = [{measure}].join(' ') }}</script>",
+        "<script>onload = () => { const d = f.contentDocument; "
+        f"document.title = JSON.stringify([{measure}]) }}</script>",
         encoding="utf-8",
     )
     command = [toolchain.chromium(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/p"]
+    command += ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += ["--disable-quic", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
     dumped = subprocess.run(
         [*command, "--window-size=1400,2100", "--enable-logging=stderr", "--dump-dom", probe.as_uri()],
         capture_output=True,
         text=True,
         timeout=120,
     )
-    title = re.search(r"<title>(\d+) (\d+) (\d+)</title>", dumped.stdout)
+    title = re.search(r"<title>(\[.*\])</title>", dumped.stdout, re.DOTALL)
     assert title is not None, dumped.stderr[-2000:]
-    scroll, inner, bars = map(int, title.groups())
+    scroll, inner, bars, cut, brightness = json.loads(html.unescape(title[1]))
     assert scroll <= inner
+    assert cut == [], "no table has to be pushed sideways"
     assert bars >= 1
+    assert (brightness > 128) == (scheme == "light")
     assert "Uncaught" not in dumped.stderr
 
 

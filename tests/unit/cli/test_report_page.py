@@ -1,5 +1,6 @@
 """The report's page: what comes from tables and declarations is text there, never markup."""
 
+import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
@@ -64,6 +65,7 @@ def test_hostile_names_and_messages_are_text() -> None:
         location=HOSTILE,
         format_version=2,
         target_file_bytes=1 << 20,
+        small_below=3 << 18,
         health=health(worst_partitions=(PartitionHealth(HOSTILE, 3, 3, 1), PartitionHealth("b", 2, 1, 1))),
         refs={},
         savings=(Saving("Compact", None, HOSTILE),),
@@ -88,6 +90,45 @@ def test_hostile_names_and_messages_are_text() -> None:
     assert "script" not in tags.seen
 
 
+def run_of(hour: int, before: int, after: int, *, freed: int = 0) -> MaintenanceRun:
+    figures = {"dataFiles": before, "deleteFiles": 1, "dataBytes": 1000 * before, "records": 50}
+    status = {
+        "phase": "Succeeded",
+        "startTime": f"2026-03-01T{hour:02}:00:00Z",
+        "completionTime": f"2026-03-01T{hour:02}:00:09Z",
+        "before": figures,
+        "after": {**figures, "dataFiles": after, "deleteFiles": 0, "dataBytes": 1000 * after},
+        "result": {"deletedFiles": 2 * freed, "deletedBytes": freed},
+    }
+    spec = {"tableRef": {"name": "t"}, "operation": "Compact"}
+    return parse(MaintenanceRun, {"metadata": {"name": f"r{hour}"}, "spec": spec, "status": status})
+
+
+def test_before_and_after_are_of_the_first_and_the_last_run_and_what_was_freed_is_of_all() -> None:
+    runs = (run_of(9, 12, 7, freed=70), run_of(5, 90, 4, freed=1000), run_of(7, 8, 5))
+    page = render_page([ReportedTable("t", None, runs=runs)], title="t", now=NOW)
+    shown = dict(re.findall(r'data-figure="([^"]*)" value="(\d+)"', page))
+    assert (shown["t:before:data_files"], shown["t:after:data_files"]) == ("90", "7")
+    assert (shown["t:before:data_bytes"], shown["t:after:data_bytes"]) == ("90000", "7000")
+    assert (shown["t:before:delete_files"], shown["t:after:delete_files"]) == ("1", "0")
+    assert shown["t:requests_no_more"] == shown["fleet:requests_no_more"] == str(91 - 7)
+    assert (shown["t:deleted_files"], shown["t:deleted_bytes"], shown["fleet:deleted_bytes"]) == (
+        "2140",
+        "1070",
+        "1070",
+    )
+    assert "3 runs, 2026-03-01 05:00:00 to 09:00:09 UTC" in page
+
+
+def test_a_table_without_runs_claims_no_savings() -> None:
+    waiting = parse(
+        MaintenanceRun, {"metadata": {"name": "r"}, "spec": {"tableRef": {"name": "t"}, "operation": "Compact"}}
+    )
+    page = render_page([ReportedTable("t", None, runs=(waiting,))], title="t", now=NOW)
+    assert "Before and after" not in page
+    assert "fleet:deleted_bytes" not in page
+
+
 def test_bars_are_as_long_as_their_counts_say() -> None:
     drawn = histogram([SizeBucket(1024, 10), SizeBucket(1 << 30, 5)], 1 << 20)
     widths = [float(part.split('"')[0]) for part in drawn.split('width="')[1:]]
@@ -99,4 +140,5 @@ def test_bars_are_as_long_as_their_counts_say() -> None:
 def test_the_line_has_a_step_for_each_commit_on_the_way() -> None:
     newest_first = [entry(4, 3), entry(3, 9, current=False), entry(2, None), entry(1, 12)]
     assert 'data-counts="12,3"' in files_over_time(newest_first)
+    assert "at most 12, now 3; 2026-03-01 12:00 to 12:00 UTC" in files_over_time(newest_first)
     assert files_over_time(newest_first[:1]) == ""

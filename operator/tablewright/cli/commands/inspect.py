@@ -80,7 +80,8 @@ def _lines(seen: "Examination") -> list[str]:
         (
             "full scan",
             f"opens {health.read_amplification:.1f} times as many files as it had to; compaction would save it "
-            f"{health.requests_saved:,} requests and {size(health.bytes_saved)}",
+            f"{health.requests_saved:,} requests"
+            + (f" and {size(health.bytes_saved)} of deleted rows" if health.bytes_saved else ""),
         ),
         ("partitions", f"{health.partitions:,}"),
         ("manifests", f"{health.manifests:,} of {size(health.manifest_bytes)}"),
@@ -111,7 +112,7 @@ def _lines(seen: "Examination") -> list[str]:
             each.plan.files if each.plan else None,
             size(each.plan.bytes) if each.plan else None,
             each.plan.snapshots if each.plan else None,
-            each.note or ("" if each.plan and (each.plan.files or each.plan.snapshots) else "nothing to do"),
+            each.told,
         )
         for each in seen.savings
     ]

@@ -49,11 +49,11 @@ def files_over_time(history: Sequence[HistoryEntry]) -> str:
         (1 + number * across, 8 + (_LINE_HEIGHT - 16) * (1 - count / most)) for number, count in enumerate(counts)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    first, last = steps[0].time, steps[-1].time
+    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return (
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_LINE_HEIGHT + 20}" role="img" '
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_LINE_HEIGHT}" role="img" '
         f'aria-label="Data files after each commit" xmlns="http://www.w3.org/2000/svg">'
-        f'<polyline class="line" points="{line}" data-counts="{",".join(map(str, counts))}"/>'
-        f'<text class="label" x="2" y="{_LINE_HEIGHT + 14}">{steps[0].time:%Y-%m-%d %H:%M}</text>'
-        f'<text class="label" x="{_WIDTH - 2}" y="{_LINE_HEIGHT + 14}" text-anchor="end">'
-        f"{steps[-1].time:%Y-%m-%d %H:%M} UTC, at most {most:,} files</text></svg>"
+        f'<polyline class="line" points="{line}" data-counts="{",".join(map(str, counts))}"/></svg>'
+        f'<p class="quiet">at most {max(counts):,}, now {counts[-1]:,}; {first:%Y-%m-%d %H:%M} to {until} UTC</p>'
     )
