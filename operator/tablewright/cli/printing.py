@@ -101,6 +101,8 @@ def _list(items: Sequence[Any], depth: int) -> list[str]:
     indent = "  " * depth
     if not all(isinstance(item, dict) for item in items):
         return [f"{indent}{_plain(item)}" for item in items]
+    if any(isinstance(inner, dict) for item in items for inner in item.values()):  # too much for a line
+        return [line for item in items for line in ("", *_tree(item, depth))][1:]
     keys = list(dict.fromkeys(key for item in items for key in item))
     table = [[_words(key) for key in keys], *([_plain(item.get(key, "")) for key in keys] for item in items)]
     widths = [max(len(row[place]) for row in table) for place in range(len(keys))]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from tablewright.cli.output import size, tell
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from tablewright.embedded.driver import DriverProgress
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -24,19 +26,28 @@ def progress_bar(title: str) -> Iterator[Bar]:
         yield _Lines(title)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
-        yield _Drawn(shown, shown.add_task(title, total=None))
+        yield _Drawn(shown, shown.add_task(title, total=None, told="at work"))
+
+
+def _told(progress: "DriverProgress") -> str:
+    done = f"{size(progress.bytes_done)} of {size(progress.bytes)}"
+    return f"{progress.tasks_done:,} of {progress.tasks:,} tasks, {done}"
 
 
 class _Drawn:
-    def __init__(self, shown: "object", task: "object") -> None:
+    """Until the plan is made nobody knows how much there is to do: the bar only moves to and fro."""
+
+    def __init__(self, shown: "Progress", task: "TaskID") -> None:
         self._shown, self._task = shown, task
 
     def at(self, progress: "DriverProgress") -> None:
-        self._shown.update(self._task, total=progress.bytes, completed=progress.bytes_done)  # type: ignore[attr-defined]
+        self._shown.update(
+            self._task, total=progress.bytes or None, completed=progress.bytes_done, told=_told(progress)
+        )
 
 
 class _Lines:
@@ -47,5 +58,4 @@ class _Lines:
     def at(self, progress: "DriverProgress") -> None:
         if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
-            done = f"{size(progress.bytes_done)} of {size(progress.bytes)}"
-            tell(f"{self._title}: {progress.tasks_done} of {progress.tasks} tasks, {done}")
+            tell(f"{self._title}: {_told(progress)}")

@@ -82,3 +82,24 @@ def test_a_described_object_tells_lists_of_objects_as_tables() -> None:
         "    Column",
         "    ts",
     ]
+
+
+def test_objects_inside_the_objects_of_a_list_are_told_below_each_other() -> None:
+    operations = [
+        {"operation": "Compact", "failures": 0, "record": {"state": "Ended", "end": "2026"}},
+        {"operation": "ExpireSnapshots", "failures": 1, "record": {"state": "Pending"}},
+    ]
+    assert described({"metadata": {"name": "t"}, "status": {"operations": operations}}).splitlines()[2:] == [
+        "Status:",
+        "  Operations:",
+        "    Operation:  Compact",
+        "    Failures:   0",
+        "    Record:",
+        "      State:  Ended",
+        "      End:    2026",
+        "",
+        "    Operation:  ExpireSnapshots",
+        "    Failures:   1",
+        "    Record:",
+        "      State:  Pending",
+    ]
