@@ -4,6 +4,7 @@ Everything stays in the folder `demo/` of the checkout, to play with afterwards.
 network. The commands that are shown are the ones that run.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -23,15 +24,20 @@ from pyiceberg.table import Table
 
 from tableformat.catalogs import SqlConfig, open_catalog
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).absolute().parent.parent
 DEMO = ROOT / "demo"
 COMMAND = f"{Path(sys.executable).parent.relative_to(ROOT)}/tablewright"
 FIRST_DAY = datetime(2026, 3, 1, tzinfo=UTC)
-DAYS, BURSTS, BATCHES, ROWS, SINGLE = 8, 12, 80, 60, 25
+DAYS, BATCHES, ROWS, SINGLE, CORRECTIONS = 8, 80, 60, 25, 3
 MERCHANTS = 97
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Two tables, a stream of small files, and what Tablewright makes of them."
+    )
+    parser.add_argument("--bursts", type=int, default=12, help="of a few hundred files each (default: %(default)s)")
+    bursts = parser.parse_args().bursts
     started = time.monotonic()
     shutil.rmtree(DEMO, ignore_errors=True)
     shutil.copytree(ROOT / "examples" / "quickstart", DEMO, ignore=shutil.ignore_patterns(".tablewright"))
@@ -41,7 +47,7 @@ def main() -> int:
 
     _say("2. A writer streams payments in small batches; a quarter of them are late, and some are corrected or undone")
     catalog = _catalog()
-    _stream(catalog)
+    _stream(catalog, bursts)
     _leave_junk(catalog)
     _say("3. The health goes bad")
     _run("inspect payments -f demo")
@@ -89,9 +95,10 @@ def main() -> int:
     print(
         f"\nThat took {time.monotonic() - started:.0f} s. Yours to play with, in the folder demo/; three next commands:"
     )
-    print(f"   {COMMAND} inspect merchants -f demo")
-    print("   $EDITOR demo/payments.yaml                  # add a column, then:")
-    print(f"   {COMMAND} apply -f demo --watch   # and a look at demo/report.html in a browser")
+    print(f"   {COMMAND} history payments -f demo")
+    print("   ${EDITOR:-vi} demo/payments.yaml            # add a column, say, and then:")
+    print(f"   {COMMAND} plan -f demo           # then apply -f demo, or apply -f demo --watch")
+    print(f"The report is file://{DEMO}/report.html")
     return 0
 
 
@@ -149,11 +156,11 @@ def _compare(before: Measured, after: Measured) -> None:
         print(f"   {name:<32}{was:>22} -> {now:>22}")
 
 
-def _stream(catalog: Catalog) -> None:
+def _stream(catalog: Catalog, bursts: int) -> None:
     """Bursts of many small files in one commit, then single small commits, corrections and deletions."""
     payments, merchants = (catalog.load_table(("sales", name)) for name in ("payments", "merchants"))
     first = 0
-    for burst in range(BURSTS):
+    for burst in range(bursts):
         with payments.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
             for _ in range(BATCHES):
                 rows = _payments(payments, first, ROWS, day=burst % DAYS)
@@ -161,7 +168,7 @@ def _stream(catalog: Catalog) -> None:
                 for file in _dataframe_to_data_files(payments.metadata, rows, payments.io):
                     append.append_data_file(file)
         print(
-            f"   burst {burst + 1} of {BURSTS}: {first:,} payments",
+            f"   burst {burst + 1} of {bursts}: {first:,} payments",
             end="\r" if sys.stdout.isatty() else "\n",
             flush=True,
         )
@@ -170,10 +177,13 @@ def _stream(catalog: Catalog) -> None:
         first += ROWS
         rows = {"merchant_id": [f"m{number}"], "city": ["Pune" if number % 2 else "Kochi"]}
         merchants.append(pa.Table.from_pydict(rows, schema=merchants.schema().as_arrow()))
-    corrected = _payments(payments, 0, ROWS, day=0)
-    payments.overwrite(corrected, overwrite_filter=f"txn_id < {ROWS}")
-    payments.delete(f"txn_id >= {ROWS} and txn_id < {2 * ROWS}")
-    print(f"   {first:,} payments in {payments.scan().count() and len(payments.inspect.data_files()):,} files")
+    for number in range(CORRECTIONS):
+        wrong = number * 20 * ROWS
+        corrected = _payments(payments, wrong, ROWS, day=number)
+        payments.overwrite(corrected, overwrite_filter=f"txn_id >= {wrong} and txn_id < {wrong + ROWS}")
+        payments.delete(f"txn_id >= {wrong + ROWS} and txn_id < {wrong + 2 * ROWS}")
+    files, changed = len(payments.inspect.data_files()), CORRECTIONS * ROWS
+    print(f"   {first:,} payments, {changed} of them corrected and {changed} undone, in {files:,} files")
 
 
 def _payments(table: Table, first: int, count: int, *, day: int) -> pa.Table:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,49 @@ def test_options_that_cannot_be_used_are_named(folder: Path, arguments: list[str
     assert "Traceback" not in ended.err
 
 
+def test_applying_twice_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "events.yaml").write_text(TABLES)
+    first = run_cli("apply", "-f", tmp_path)
+    assert (first.code, first.err) == (0, "")
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert any(path.suffix == ".json" for path in files), "it was created"
+    second = run_cli("apply", "-f", tmp_path)
+    assert second == first
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
+
+
+def test_a_watched_folder_is_applied_again_when_a_file_changes_until_ctrl_c(tmp_path: Path) -> None:
+    file = tmp_path / "events.yaml"
+    file.write_text(TABLES)
+    said = tmp_path / "said.txt"
+    command = [sys.executable, "-m", "tablewright", "apply", "-f", str(tmp_path), "--watch", "--interval", "3600"]
+    with said.open("w") as stream:
+        watcher = subprocess.Popen(command, env=environment(), stdout=stream, stderr=stream, start_new_session=True)
+    try:
+        _until(lambda: "events" in said.read_text(), watcher)
+        file.write_text("a: [")
+        _until(lambda: f"error: {file}:1:5: " in said.read_text(), watcher)
+        assert "nothing was changed; waiting for the files to be corrected" in said.read_text()
+        file.write_text(TABLES.replace("type: string}", "type: string}\n      - {name: city, type: string}"))
+        _until(lambda: "city" in table_of(tmp_path).schema().column_names, watcher)
+        os.killpg(watcher.pid, signal.SIGINT)
+        assert watcher.wait(60) == 0, "that is how people end it"
+    finally:
+        if watcher.poll() is None:
+            watcher.kill()
+            watcher.wait()
+    assert "Traceback" not in said.read_text()
+
+
+def _until(holds: Callable[[], bool], watcher: "subprocess.Popen[bytes]") -> None:
+    for _ in range(600):
+        if holds():
+            return
+        assert watcher.poll() is None, "the watcher ended"
+        time.sleep(0.2)
+    raise AssertionError("two minutes were not enough")
+
+
 def test_without_java_one_message_says_what_to_install_and_nothing_is_changed(tmp_path: Path) -> None:
     table = with_files(tmp_path, TABLES, 6)
     without = {"JAVA_HOME": "", "PATH": str(Path(sys.executable).parent)}
@@ -106,6 +150,17 @@ def test_without_java_one_message_says_what_to_install_and_nothing_is_changed(tm
     assert "Spark needs Java 17 or later, and there is none on the path: install it" in ended.err
     assert sum(line.startswith("error:") for line in ended.err.splitlines()) == 1
     assert len(table.refresh().inspect.data_files()) == 6
+
+
+def test_applying_without_java_leaves_the_table_as_it_was_and_says_so(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TRIGGERED, 12)
+    before = table.refresh().metadata_location
+    ended = run_cli("apply", "-f", tmp_path, JAVA_HOME="", PATH=str(Path(sys.executable).parent))
+    assert ended.code == 1
+    assert "Spark needs Java 17 or later, and there is none on the path: install it" in ended.err
+    assert "sales/events: not Maintained" in ended.err
+    assert "Traceback" not in ended.err
+    assert table.refresh().metadata_location == before
 
 
 def start_apply(folder: Path) -> "subprocess.Popen[str]":
