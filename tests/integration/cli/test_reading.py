@@ -63,11 +63,71 @@ def test_diff_counts_files_rows_and_bytes_and_names_schema_changes(tmp_path: Pat
     assert found["added"]["bytes"] < sum(sizes["file_size_in_bytes"].to_pylist())
 
 
+GOLDEN_INSPECTION = """\
+table:       sales.events
+location:    file://FOLDER/.tablewright/warehouse/sales.db/events
+format:      Iceberg v2
+rows:        30
+data files:  3 of SIZE, median SIZE
+small files: 3 (100 %); the target is SIZE
+deletes:     0 files (0 position, 0 equality, 0 vectors) on 0 data files
+full scan:   opens 3.0 times as many files as it had to; compaction would save it 2 requests
+partitions:  1
+manifests:   3 of SIZE
+snapshots:   3
+
+file sizes
+  < SIZE  ################################  3
+
+REF    KIND     SNAPSHOT
+main   branch   ID
+
+what each operation would take in hand
+OPERATION          FILES SIZE   SNAPSHOTS   NOTE
+Compact                0 SIZE           0   nothing to do
+ExpireSnapshots        0 SIZE           0   nothing to do
+RewriteManifests       3 SIZE           0   -
+"""
+
+
+def test_inspect_shows_health_sizes_refs_and_savings_alike_in_a_pipe_and_in_a_terminal(folder: Path) -> None:
+    shown = run_cli("inspect", "events", "-f", folder)
+    assert (shown.code, shown.err) == (0, "")
+    text = re.sub(r"\b\d{15,19}\b", "ID", shown.out.replace(str(folder), "FOLDER"))
+    text = re.sub(r" +SIZE   SNAPSHOTS", " SIZE   SNAPSHOTS", re.sub(r" +[\d.]+ (B|KiB|MiB)\b", " SIZE", text))
+    assert text == GOLDEN_INSPECTION
+    assert run_in_terminal("inspect", "events", "-f", folder).out == shown.out
+
+
+GOLDEN_EXPORT = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: ManagedTable
+metadata:
+  name: events
+  namespace: sales
+spec:
+  catalogRef:
+    name: lake
+  identifier:
+    namespace: sales
+    name: events
+  formatVersion: 2
+  schema:
+    columns:
+    - name: id
+      type: long
+      required: true
+    - name: name
+      type: string
+  layout:
+    targetFileSize: 16Mi
+"""
+
+
 def test_an_exported_table_is_adopted_without_a_change(folder: Path, tmp_path: Path) -> None:
     exported = run_cli("export", "sales.events", "--catalog-uri", uri(folder))
     assert exported.code == 0, exported.err
-    document = yaml.safe_load(exported.out)
-    assert document["spec"]["layout"] == {"targetFileSize": "16Mi"}
+    assert exported.out == GOLDEN_EXPORT
     (tmp_path / "adopted.yaml").write_text(exported.out)
     catalog = f"""\
 apiVersion: tablewright.dev/v1alpha1
@@ -135,6 +195,11 @@ def test_get_shows_a_folders_tables_in_kubectls_columns(folder: Path) -> None:
     assert title.split()[:3] == ["NAMESPACE", "NAME", "READY"]
     assert row.split()[:3] == ["sales", "events", "True"]
     assert run_cli("get", "mtbl", "-f", folder, "-n", "sales").out.startswith("NAME ")
+    wide = run_cli("get", "tables", "-f", folder, "-o", "wide").out.splitlines()[0]
+    assert re.split(r" {2,}", wide) == [
+        *("NAMESPACE", "NAME", "READY", "IN SYNC", "FILES", "SMALL", "SIZE", "HEALTHY", "MAINTAINED", "LAST", "NEXT"),
+        "AGE",
+    ]
     whole = yaml.safe_load(run_cli("get", "table", "events", "-f", folder, "-o", "yaml").out)
     assert whole["status"]["health"]["dataFiles"] == 3
     described = run_cli("describe", "table", "events", "-f", folder)
