@@ -89,10 +89,10 @@ def validate_folder(path: Path) -> Validation:
             declaration_of(table)
         except InvalidDeclarationError as error:
             for refusal in error.problems:
-                path = _spec_path(document.value, refusal.field)
-                if not found.is_said(document, path):
+                place = _spec_path(document.value, refusal.field)
+                if not found.is_said(document, place):
                     message = f"spec.{refusal.field}: {refusal.reason}. {refusal.remedy}."
-                    found.findings.append(Finding(document.place(Problem(path, "")), message, Judge.OPERATOR))
+                    found.findings.append(Finding(document.place(Problem(place, "")), message, Judge.OPERATOR))
     return Validation(found.objects, tuple(sorted(found.findings, key=_in_order)))
 
 
