@@ -49,7 +49,7 @@ class Ground:
                     (group / name).write_text((controller / name).read_text())
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         for controller in _controllers():
             for path, _, _ in os.walk(controller / self.control_group, topdown=False):
                 _remove_when_empty(Path(path))
