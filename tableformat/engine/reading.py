@@ -24,6 +24,7 @@ from tableformat.engine.task import SourceFile
 
 READABLE_FORMATS = (FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO)
 BATCH_ROWS = 64 * 1024
+_BATCH_BYTES = 32 * 1024 * 1024
 _WHOLE_BELOW_BYTES = 8 * 1024 * 1024
 _PREFETCH_BELOW_BYTES = 64 * 1024 * 1024
 
@@ -88,7 +89,15 @@ def _parquet(stream: InputStream, whole: bytes | None, source: SourceFile) -> It
     ) as parquet:
         _require_records(source, parquet.metadata.num_rows)
         # Small files are read side by side; a large one has the cores to itself.
-        yield parquet.schema_arrow, parquet.iter_batches(batch_size=BATCH_ROWS, use_threads=whole is None)
+        batch_rows = _batch_rows(parquet.metadata)
+        yield parquet.schema_arrow, parquet.iter_batches(batch_size=batch_rows, use_threads=whole is None)
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Fewer where rows are wide: a batch is held in memory as a whole."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    widest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    return max(1, min(BATCH_ROWS, _BATCH_BYTES // max(1, widest)))
 
 
 def _require_records(source: SourceFile, records: int) -> None:

@@ -17,6 +17,7 @@ from tableformat.engine.reading import read_batches
 from tableformat.engine.task import RewriteTask, SourceFile
 
 _AHEAD_ROWS = 1024 * 1024
+_AHEAD_BYTES = 64 * 1024 * 1024  # as they are in the files
 
 
 @dataclass
@@ -47,7 +48,7 @@ class TaskRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         ahead = in_turn(
-            self._readers, self._task.sources, self._read_ahead, weight=lambda s: s.records, limit=_AHEAD_ROWS
+            self._readers, self._task.sources, self._read_ahead, weight=_weight, limit=_AHEAD_ROWS
         )
         for source, rows in ahead:
             if rows is None:
@@ -63,7 +64,7 @@ class TaskRows:
 
     def _read_ahead(self, source: SourceFile) -> _FileRows | None:
         """All rows of a file, unless they are so many that they have to come piece by piece."""
-        if source.records > _AHEAD_ROWS // 4:
+        if _weight(source) > _AHEAD_ROWS // 4:
             return None
         file = self._nothing_yet()
         file.batches = list(self._stream(source, file))
@@ -90,6 +91,11 @@ class TaskRows:
                 file.checksum.add(live)
             yield live
         file.deleted = 0 if deletes is None else deletes.rows_deleted
+
+
+def _weight(source: SourceFile) -> int:
+    """In rows; wide ones count for several, so that what is read ahead is bounded in bytes, too."""
+    return max(source.records, source.size_bytes * _AHEAD_ROWS // _AHEAD_BYTES)
 
 
 def _with_lineage(batches: Iterator[pa.RecordBatch], source: SourceFile) -> Iterator[pa.RecordBatch]:
