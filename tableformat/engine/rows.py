@@ -47,9 +47,7 @@ class TaskRows:
         self._deletes = TaskDeletes(io, task) if task.position_deletes or task.equality_deletes else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        ahead = in_turn(
-            self._readers, self._task.sources, self._read_ahead, weight=_weight, limit=_AHEAD_ROWS
-        )
+        ahead = in_turn(self._readers, self._task.sources, self._read_ahead, weight=_weight, limit=_AHEAD_ROWS)
         for source, rows in ahead:
             if rows is None:
                 file = self._nothing_yet()

@@ -158,10 +158,11 @@ class Place:
 
     # -- writers
 
-    def start_writer(self, *, first: int = 0, commits: int, rows: int, pause: float = 0.0) -> str:
+    def start_writer(self, *, first: int = 0, commits: int, rows: int, pause: float = 0.0, payload: int = 0) -> str:
         """A pod that appends; what it has written is its termination message."""
         name = unique("writer")
-        work = {"first": first, "commits": commits, "rows": rows, "pause": pause, "identifier": list(IDENTIFIER)}
+        work: dict[str, Any] = {"first": first, "commits": commits, "rows": rows, "identifier": list(IDENTIFIER)}
+        work |= {"pause": pause, "payload": payload}
         config = TypeAdapter[Any](CatalogConfig).dump_python(self.config(outside=False), mode="json")
         env = [
             {"name": "WORK", "value": json.dumps(work)},
@@ -197,8 +198,8 @@ class Place:
         first, end = json.loads(message)
         return list(range(first, end))
 
-    def write(self, *, first: int = 0, commits: int, rows: int) -> list[int]:
-        return self.written_by(self.start_writer(first=first, commits=commits, rows=rows))
+    def write(self, *, first: int = 0, commits: int, rows: int, payload: int = 0) -> list[int]:
+        return self.written_by(self.start_writer(first=first, commits=commits, rows=rows, payload=payload))
 
     # -- runs
 

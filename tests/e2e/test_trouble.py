@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import unique
-from tests.e2e.place import ALONE, SPREAD, Place
+from tests.e2e.place import ALONE, COLUMNS, SPREAD, Place
 from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)
+WIDE = {"columns": [*COLUMNS, {"name": "payload", "type": "binary"}], "identifierColumns": ["txn_id"]}
 
 
 def failed(place: Place, run: str) -> str:
@@ -54,15 +55,22 @@ def test_an_image_that_cannot_be_pulled(place: Place) -> None:
     assert "localhost/missing" in status["message"]
 
 
-def test_an_executor_without_enough_memory(place: Place) -> None:
-    tight = {**SPREAD, "executors": {**SPREAD["executors"], "memory": "640Mi"}}
-    place.declare(jobs=tight)
-    written = place.write(commits=6, rows=40)
+def memory(limit: str) -> dict[str, Any]:
+    return {"jobs": {**SPREAD, "executors": {**SPREAD["executors"], "memory": limit}}, "schema": WIDE}
+
+
+def test_executors_without_enough_memory(place: Place) -> None:
+    """Each row has much in memory and next to nothing on disk, so that no plan can foresee it."""
+    place.declare(**memory("640Mi"))
+    written = place.write(commits=6, rows=4, payload=96 << 20)
     assert failed(place, place.ask_for("Compact")) == "OutOfMemory"
-    assert place.ids() == written
-    place.declare()
-    assert place.wait_for_run(place.ask_for("Compact"))["phase"] == "Succeeded"
-    assert place.ids() == written
+
+    place.declare(**memory("6Gi"))
+    status = place.wait_for_run(place.ask_for("Compact"))
+    assert status["phase"] == "Succeeded", status
+    assert "after running out of memory" in status["message"], "the next attempt gives each task more, and says so"
+    ids = place.table().scan(selected_fields=("txn_id",)).to_arrow()["txn_id"].to_pylist()
+    assert sorted(ids) == written
 
 
 def test_a_quota_that_has_no_room_makes_the_run_wait_until_it_has(place: Place) -> None:

@@ -14,9 +14,10 @@ from tableformat.catalogs.config import CatalogConfig
 CITIES = ("Delhi", "Kochi", "Pune", "Surat")
 
 
-def rows(first: int, count: int) -> pa.Table:
+def rows(first: int, count: int, payload: int = 0) -> pa.Table:
+    """With a column of so many bytes a row, if any: nothing on disk, and much in memory."""
     numbers = range(first, first + count)
-    return pa.table(
+    table = pa.table(
         {
             "txn_id": pa.array(numbers, pa.int64()),
             "city": pa.array([CITIES[number % len(CITIES)] for number in numbers], pa.string()),
@@ -30,6 +31,7 @@ def rows(first: int, count: int) -> pa.Table:
             ]
         ),
     )
+    return table.append_column("payload", pa.array([bytes(payload)] * count, pa.binary())) if payload else table
 
 
 def main() -> None:
@@ -39,7 +41,7 @@ def main() -> None:
     table = catalog.load_table(tuple(work["identifier"]))
     for _ in range(work["commits"]):
         table.refresh()
-        table.append(rows(number, work["rows"]))
+        table.append(rows(number, work["rows"], work["payload"]))
         number += work["rows"]
         time.sleep(work["pause"])
     Path("/dev/termination-log").write_text(json.dumps([work["first"], number]))

@@ -33,6 +33,8 @@ JOBS: dict[str, Any] = {
     "annotations: each key": {"annotations": {"a/b/c": "x"}},
     "annotations: keys that begin": {"annotations": {"app.kubernetes.io/name": "x"}},
     "env[]: variables that begin": {"env": [{"name": "TABLEWRIGHT_JOB", "value": ""}]},
+    "volumes[]: name exactly one source": {"volumes": [{"name": "a", "mountPath": "/a"}]},
+    "volumes[]: tmp is the name": {"volumes": [{"name": "tmp", "mountPath": "/a", "emptyDir": {}}]},
     "tolerations[]: without a key": {"tolerations": [{"effect": "NoSchedule"}]},
     "tolerations[]: operator Exists": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
     "tolerations[]: tolerationSeconds": {"tolerations": [{"key": "a", "tolerationSeconds": 1}]},

@@ -20,7 +20,7 @@ REGION = "us-east-1"
 @dataclass(frozen=True)
 class S3Access:
     endpoint: str
-    access_key: str = "test-access"
+    access_key: str = "testaccess"  # DynamoDB Local takes letters and digits only, and pods use one Secret for both
     secret_key: str = "test-secret"
 
     def client(self) -> "S3Client":
