@@ -125,7 +125,7 @@ def _caught_up(
         if status.record.state is RunState.STARTED and now < (status.record.run_time or now) + SEEN_WITHIN:
             return status
         status = _with(status, state=RunState.GONE, owed=False, paused_until=now + QUIET_AFTER_CANCEL)
-    for run in [run for run in runs if _is_news(status, run)]:
+    for run in [run for run in runs if _is_news(status, run) and not _is_of_another_clock(status, run, now)]:
         status = _seen(status, run)
         if not run.status.is_finished:
             break  # those behind it wait for it
@@ -140,6 +140,13 @@ def _is_news(status: OperationStatus, run: MaintenanceRun) -> bool:
         return True
     created = run.metadata.creation_timestamp
     return created is not None and (created, run.metadata.name) > (status.record.run_time, status.last_run)
+
+
+def _is_of_another_clock(status: OperationStatus, run: MaintenanceRun, now: datetime) -> bool:
+    """Whether the server's clock was ahead when the run was created: whatever came after it would seem to be older."""
+    created = run.metadata.creation_timestamp
+    ended_long_ago = run.status.is_finished and run.metadata.name != status.last_run
+    return ended_long_ago and created is not None and created > now + CLOCK_TOLERANCE
 
 
 def _seen(status: OperationStatus, run: MaintenanceRun) -> OperationStatus:

@@ -239,6 +239,20 @@ def test_a_clock_that_was_a_year_ahead_and_is_put_right_stops_no_schedule(lag: t
     assert simulation.wait(hours=1).look().start is not None
 
 
+def test_a_failure_of_a_time_to_come_is_counted_once_and_not_after_every_run_that_follows() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.wait(days=365).see(small_files=9)
+    simulation.run_through("Failed", reason="OutOfMemory", message="no memory")
+    simulation.look()
+    simulation.wait(days=-365).look()
+    for snapshot_id in range(8, 11):
+        simulation.wait(hours=1).see(small_files=9, snapshot_id=snapshot_id)
+        simulation.run_through(**DONE)
+        simulation.look()
+        assert simulation.operation(Operation.COMPACT).consecutive_failures == 0
+    assert len(simulation.begun) == 4
+
+
 def test_a_run_that_a_clock_ahead_started_and_nobody_saw_is_not_waited_for_until_then() -> None:
     simulation = Simulation.of(**HOURLY)
     simulation.wait(days=365).look(small_files=9)
