@@ -3,7 +3,6 @@
 import contextlib
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pyiceberg.table import Table
 from tableformat.catalogs import ConfigMapConfig, DynamoDbConfig, open_catalog
 from tableformat.catalogs.config import CatalogConfig
 from tests.conftest import unique
+from tests.e2e import writer
 from tests.e2e.cluster import ClusterChoice
 from tests.operators import Namespace
 from tests.servers.dynamodb import DynamoDbAccess
@@ -158,11 +158,11 @@ class Place:
 
     # -- writers
 
-    def start_writer(self, *, first: int = 0, commits: int, rows: int, pause: float = 0.0, payload: int = 0) -> str:
+    def start_writer(self, *, first: int = 0, commits: int, rows: int, pause: float = 0.0) -> str:
         """A pod that appends; what it has written is its termination message."""
         name = unique("writer")
         work: dict[str, Any] = {"first": first, "commits": commits, "rows": rows, "identifier": list(IDENTIFIER)}
-        work |= {"pause": pause, "payload": payload}
+        work["pause"] = pause
         config = TypeAdapter[Any](CatalogConfig).dump_python(self.config(outside=False), mode="json")
         env = [
             {"name": "WORK", "value": json.dumps(work)},
@@ -186,10 +186,10 @@ class Place:
         self.core.create_namespaced_pod(self.name, {"metadata": {"name": name}, "spec": spec})
         return name
 
-    def written_by(self, writer: str) -> list[int]:
+    def written_by(self, pod_name: str) -> list[int]:
         """The ids that it wrote, when it has come to its end."""
         pod = eventually(
-            lambda: self.core.read_namespaced_pod(writer, self.name),
+            lambda: self.core.read_namespaced_pod(pod_name, self.name),
             lambda pod: pod.status.phase in ("Succeeded", "Failed"),
             seconds=240,
         )
@@ -199,7 +199,11 @@ class Place:
         return list(range(first, end))
 
     def write(self, *, first: int = 0, commits: int, rows: int, payload: int = 0) -> list[int]:
-        return self.written_by(self.start_writer(first=first, commits=commits, rows=rows, payload=payload))
+        """As a pod does, from outside of the cluster, which is quicker."""
+        table = self.table()
+        for start in range(first, first + commits * rows, rows):
+            table.append(writer.rows(start, rows, payload))
+        return list(range(first, first + commits * rows))
 
     # -- runs
 
@@ -255,10 +259,3 @@ class Place:
             with contextlib.suppress(subprocess.CalledProcessError):
                 parts.append(self.kubectl(*words))
         return "\n".join(parts)
-
-
-def wait_while(condition: Any, *, seconds: float) -> None:
-    """Waits, at most so long, while something holds."""
-    deadline = time.monotonic() + seconds
-    while condition() and time.monotonic() < deadline:
-        time.sleep(0.1)

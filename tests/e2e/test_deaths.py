@@ -60,6 +60,7 @@ def test_containers_outlive_a_restart_of_the_nodes_runtime(place: Place, node: N
     ends_well(place, run, written)
 
 
+@pytest.mark.parametrize("catalog_kind", ["dynamoDB"], indirect=True)
 def test_a_run_whose_job_is_deleted_fails_and_says_so(place: Place) -> None:
     run, written = begun_run(place)
     place.kubectl("delete", "job", run)
@@ -69,6 +70,7 @@ def test_a_run_whose_job_is_deleted_fails_and_says_so(place: Place) -> None:
     eventually(place.executors, lambda left: not left)
 
 
+@pytest.mark.parametrize("catalog_kind", ["configMap"], indirect=True)
 def test_a_standby_takes_over_when_the_leader_is_killed(place: Place, operator: str) -> None:
     place.declare()
     leader = _leader(place, operator)

@@ -39,7 +39,7 @@ def test_a_declared_table_is_created_written_compacted_expired_and_cleaned(
     )
     assert place.conditions()["Ready"] == "True"
 
-    written = place.write(commits=12, rows=40)
+    written = place.written_by(place.start_writer(commits=12, rows=40))
     assert len(written) == 480
     compacted = place.done("Compact")
     assert compacted["result"]["rewrittenFiles"] >= 40
@@ -102,6 +102,7 @@ def _ids_that_java_reads(java: LocalSpark, place: Place, s3: S3Access, dynamodb:
     return [row[0] for row in found]
 
 
+@pytest.mark.parametrize("catalog_kind", ["configMap"], indirect=True)
 def test_executors_run_at_the_restricted_level_and_go_with_their_driver(place: Place) -> None:
     place.declare()
     written = place.write(commits=6, rows=40)

@@ -10,6 +10,9 @@ from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)
+# What goes wrong here has nothing to do with where the pointer lives: each is shown with one kind of catalog.
+with_config_maps = pytest.mark.parametrize("catalog_kind", ["configMap"], indirect=True)
+with_dynamodb = pytest.mark.parametrize("catalog_kind", ["dynamoDB"], indirect=True)
 WIDE = {"columns": [*COLUMNS, {"name": "payload", "type": "binary"}], "identifierColumns": ["txn_id"]}
 
 
@@ -29,6 +32,7 @@ def waiting(place: Place, run: str, reason: str) -> dict[str, Any]:
     return status
 
 
+@with_dynamodb
 def test_keys_that_storage_refuses(place: Place, s3: S3Access) -> None:
     place.declare(jobs=ALONE)
     written = place.write(commits=5, rows=8)
@@ -39,6 +43,7 @@ def test_keys_that_storage_refuses(place: Place, s3: S3Access) -> None:
     assert place.ids() == written
 
 
+@with_config_maps
 def test_a_bucket_that_is_not_there(place: Place, s3: S3Access) -> None:
     place.declare(jobs=ALONE)
     client = s3.client()
@@ -48,6 +53,7 @@ def test_a_bucket_that_is_not_there(place: Place, s3: S3Access) -> None:
     assert failed(place, place.ask_for("Compact")) == "BucketNotFound"
 
 
+@with_dynamodb
 def test_an_image_that_cannot_be_pulled(place: Place) -> None:
     place.declare(jobs={**ALONE, "image": f"localhost/{unique('missing')}:1"})
     run = place.ask_for("Compact")
@@ -59,6 +65,7 @@ def memory(limit: str) -> dict[str, Any]:
     return {"jobs": {**SPREAD, "executors": {**SPREAD["executors"], "memory": limit}}, "schema": WIDE}
 
 
+@with_config_maps
 def test_executors_without_enough_memory(place: Place) -> None:
     """Each row has much in memory and next to nothing on disk, so that no plan can foresee it."""
     place.declare(**memory("640Mi"))
@@ -73,6 +80,7 @@ def test_executors_without_enough_memory(place: Place) -> None:
     assert sorted(ids) == written
 
 
+@with_dynamodb
 def test_a_quota_that_has_no_room_makes_the_run_wait_until_it_has(place: Place) -> None:
     place.declare(jobs=ALONE)
     written = place.write(commits=5, rows=8)

@@ -41,7 +41,7 @@ def main() -> None:
     table = catalog.load_table(tuple(work["identifier"]))
     for _ in range(work["commits"]):
         table.refresh()
-        table.append(rows(number, work["rows"], work["payload"]))
+        table.append(rows(number, work["rows"]))
         number += work["rows"]
         time.sleep(work["pause"])
     Path("/dev/termination-log").write_text(json.dumps([work["first"], number]))
