@@ -102,7 +102,9 @@ def _condition_happening(old: Condition | None, new: Condition) -> Happening | N
     if holds and new.type == MAINTAINED and (old is None or old.status == "True"):
         return None  # the runs have told of their success themselves
     since = old.last_transition_time if old is not None else None
-    key = f"{new.type}/{new.status}/{new.reason}/{new.observed_generation}/{since}/{new.message if not holds else ''}"
+    # Figures change from one look to the next, also to that of an operator which died before it wrote them down.
+    detail = "" if holds or new.type == HEALTHY else new.message
+    key = f"{new.type}/{new.status}/{new.reason}/{new.observed_generation}/{since}/{detail}"
     return Happening(new.reason, _condition_message(new), key, warning=not holds)
 
 

@@ -37,6 +37,13 @@ def test_a_pass_that_is_repeated_after_a_crash_tells_the_same() -> None:
     assert ("TooManySmallFiles", True) in reasons(first)
 
 
+def test_figures_that_changed_while_a_crash_was_repaired_are_told_once() -> None:
+    table = managed_table()
+    first = table_happenings(table, decide(table, present(small_files=50), (), NOW).status)
+    again = table_happenings(table, decide(table, present(small_files=70), (), NOW + timedelta(minutes=9)).status)
+    assert {happening.key for happening in first} == {happening.key for happening in again}
+
+
 def test_a_catalog_that_is_lost_twice_is_told_of_twice() -> None:
     table, told = managed_table(), []
     for minute in range(4):
