@@ -34,7 +34,7 @@ def test_a_declared_table_is_created_written_compacted_expired_and_cleaned(
 ) -> None:
     place.declare(
         compaction={"triggers": {"smallFiles": 40}},
-        retention={"snapshots": {"maxAge": "1s", "minCount": 2, "schedule": "* * * * *"}},
+        retention={"snapshots": {"maxAge": "1s", "minCount": 1, "schedule": "* * * * *"}},
         orphanFiles={"minAge": "1d", "grace": "1s"},
     )
     assert place.conditions()["Ready"] == "True"

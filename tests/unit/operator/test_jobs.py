@@ -211,7 +211,7 @@ def test_executors_are_pods_like_the_drivers_without_a_token_and_with_storage_ke
     assert (executor["name"], executor["image"]) == ("executor", "jobs:1")
     assert executor["securityContext"] == driver["securityContext"]
     assert {variable["name"] for variable in executor["env"]} == {
-        *["TZ", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
+        *["TZ", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_EC2_METADATA_DISABLED"]
     }
     told = {name: variables(job)[f"TABLEWRIGHT_POD_{name}"]["valueFrom"] for name in ("NAME", "NAMESPACE", "IP")}
     assert told == {
