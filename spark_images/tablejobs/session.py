@@ -2,7 +2,11 @@
 
 import os
 import shutil
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -12,6 +16,7 @@ from tableformat.maintenance.sizing import JobSize
 from tablejobs.configuration import spark_configuration
 from tablejobs.pods import DriverPod
 
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -39,7 +44,36 @@ def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None)
     builder = SparkSession.builder
     for name, value in spark_configuration(size, driver, scratch=scratch, logging=logging).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session: SparkSession | None = None
+    try:
+        with _signals_postponed():
+            session = builder.getOrCreate()
+    except BaseException:
+        if session is not None:
+            stop_session(session)
+        raise
+    return session
+
+
+@contextmanager
+def _signals_postponed() -> Iterator[None]:
+    """What asks this process to end waits until the JVM is there.
+
+    PySpark's launcher, when it is interrupted, removes the folder in which the JVM that it has begun would say that
+    it is ready; and a JVM that finds no such folder stays for ever.
+    """
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
 
 
 def _require_java() -> None:

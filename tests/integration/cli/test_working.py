@@ -1,5 +1,6 @@
 """Commands that change a table: run, hold, rollback, apply; interrupted, at once, and without Java."""
 
+import contextlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from tests.integration.cli.conftest import (
     run_cli,
     run_in_terminal,
 )
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -188,6 +190,27 @@ def test_interrupted_at_random_points_it_recovers(tmp_path: Path) -> None:
     assert len(table.inspect.data_files()) < 10
     replaced = [s for s in table.snapshots() if s.summary and s.summary.operation.value == "replace"]
     assert len(replaced) == 1, "taken up again, not done again"
+
+
+def test_interrupted_while_java_starts_it_ends_and_leaves_no_java_behind(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TRIGGERED, 12)
+    process = start_apply(tmp_path)
+    eventually(lambda: _javas_of(process.pid), bool, seconds=60)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)  # Java has its standard output: this waits for both
+    assert process.returncode == 130
+    eventually(lambda: _javas_of(process.pid), lambda left: not left, seconds=10)  # it closes its files, then it ends
+    assert ids(table) == list(range(120))
+
+
+def _javas_of(session: int) -> list[int]:
+    """The processes of a session that run Spark's part in Java, or are about to."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(folder.name)) == session and b"pyspark-shell" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def test_two_at_once_on_one_folder_do_not_hurt_each_other(tmp_path: Path) -> None:
