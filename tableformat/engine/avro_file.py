@@ -7,25 +7,20 @@ or shorter than its rows are.
 """
 
 import json
-import zlib
-from collections.abc import Callable, Iterator
-from io import BytesIO
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.avro.codecs.bzip2 import BZip2Codec
-from pyiceberg.avro.codecs.deflate import DeflateCodec
-from pyiceberg.avro.codecs.zstandard_codec import ZStandardCodec
 
 from tableformat.avro_bytes import MAGIC, SYNC_BYTES, data_frame, header, long
+from tableformat.avro_codecs import DECOMPRESS
 from tableformat.engine.avro_types import AvroTypes
 from tableformat.engine.restoring import UnknownForm
 
 _READ_BYTES: Final = 1024 * 1024
 _PIECE_BYTES: Final = 8 * 1024 * 1024
 _PIECE_ROWS: Final = 64 * 1024
-_CRC_BYTES: Final = 4
 
 
 class Readable(Protocol):
@@ -40,7 +35,7 @@ class AvroFile:
         metadata = self._header()
         self._sync = self._bytes.take(SYNC_BYTES)
         self._codec = metadata.get("avro.codec", b"null").decode()
-        if self._codec not in _DECOMPRESS:
+        if self._codec not in DECOMPRESS:
             raise UnknownForm(f"is compressed by {self._codec!r}, which is not one of Iceberg's codecs")
         try:
             rows = AvroTypes().read(json.loads(metadata["avro.schema"]))
@@ -88,7 +83,7 @@ class AvroFile:
             if number < 0 or self._bytes.take(SYNC_BYTES) != self._sync:
                 raise UnknownForm("has a block that does not end where it should")
             try:
-                content = _DECOMPRESS[self._codec](compressed)
+                content = DECOMPRESS[self._codec](compressed)
             except Exception as error:  # each codec has its own
                 raise UnknownForm(f"has a block that cannot be decompressed: {error}") from error
             if number:
@@ -139,16 +134,12 @@ class _Bytes:
         return taken
 
     def long(self) -> int:
-        value = self.varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def varint(self) -> int:
         value = shift = 0
         while True:
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value
+                return (value >> 1) ^ -(value & 1)
             shift += 7
             if shift > 63:
                 raise UnknownForm("has a number within it that is too long")
@@ -169,21 +160,3 @@ class _Bytes:
             parts.append(bytes(part))
             missing -= len(part)
         self._buffer, self._position = b"".join(parts), 0
-
-
-def _snappy(content: bytes) -> bytes:
-    compressed, crc = content[:-_CRC_BYTES], content[-_CRC_BYTES:]
-    size = _Bytes(BytesIO(compressed)).varint()  # Snappy's own, before the content
-    found: bytes = pa.decompress(compressed, decompressed_size=size, codec="snappy", asbytes=True)
-    if zlib.crc32(found).to_bytes(_CRC_BYTES, "big") != crc:
-        raise ValueError("its checksum is another")
-    return found
-
-
-_DECOMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "null": bytes,
-    "deflate": DeflateCodec.decompress,
-    "bzip2": BZip2Codec.decompress,
-    "zstandard": ZStandardCodec.decompress,
-    "snappy": _snappy,
-}

@@ -1,30 +1,33 @@
 """Decodes Avro files straight into Arrow columns, and only those that are asked for, without an object for each record.
 
 DataFusion's reader does the decoding. It would rather see plain columns than nested records (an empty record it does
-not read at all), it has its own idea of some logical types, and it takes a file that was cut off for a shorter one. So
-it is given another header: Avro writes a record as its fields one after the other, which makes the fields of an inner
-record fields of the outer one without a change to the bytes, and a logical type is only a name for a plain one. How
-many records there are is counted here, block by block, and compared.
+not read at all), and it has its own idea of some logical types. So it is given another header: Avro writes a record as
+its fields one after the other, which makes the fields of an inner record fields of the outer one without a change to
+the bytes, and a logical type is only a name for a plain one.
+
+Nor does it mind a file that was cut off, and it never ends where a block has more bytes than its records. So blocks are
+unpacked here and given to it as a single one, behind whose records comes one more with a value that only this process
+knows, which is not found where the records do not end as they should. No batch is asked for beyond that record.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
-from pyiceberg.avro.codecs import KNOWN_CODECS
 
-if TYPE_CHECKING:
-    from datafusion import DataFrame
-
-from tableformat.avro_bytes import MAGIC, SYNC_BYTES, data_frame, header
+from tableformat.avro_bytes import MAGIC, SYNC_BYTES, data_frame, header, long
+from tableformat.avro_codecs import DECOMPRESS
 
 _BATCH_ROWS: Final = 8192
 _PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_END: Final = uuid4()
+"""What the record behind the last one has, in a form that its column can hold."""
+_ZEROS: Final = {"null": 0, "float": 4, "double": 8}
 
 
 class BrokenAvro(ValueError):
@@ -69,26 +72,14 @@ class AvroContent:
         """Equal for files whose records mean the same, byte by byte: their plain schemas may agree by chance."""
         return f"{self.codec} {self.meaning}"
 
-    def blocks(self, sync: bytes) -> bytes | bytearray | memoryview:
-        """As a file with another marker between its blocks has them."""
-        if sync == self.sync:
-            return memoryview(self.content)[self.blocks_at :]
-        blocks = bytearray(self.content)
-        for _, _, end in _blocks(self.content, self.blocks_at, self.sync):
-            blocks[end : end + SYNC_BYTES] = sync
-        del blocks[: self.blocks_at]
-        return blocks
-
     def unpacked_blocks(self) -> Iterator[tuple[int, bytes]]:
         """How many records each block has, and their bytes, without compression."""
-        codec = KNOWN_CODECS.get(self.codec)  # type: ignore[call-overload]  # a name that is none is not found
-        if codec is None and self.codec != "null":
+        if self.codec not in DECOMPRESS:
             raise BrokenAvro(f"its codec {self.codec!r} is unknown")
         for number, start, end in _blocks(self.content, self.blocks_at, self.sync):
-            packed = self.content[start:end]
             try:
-                block = packed if codec is None else codec.decompress(packed)
-            except Exception as error:  # each codec raises its own, also where its library is not installed
+                block = DECOMPRESS[self.codec](self.content[start:end])
+            except Exception as error:  # each codec raises its own
                 raise BrokenAvro(f"a block cannot be decompressed: {error!r}") from error
             yield number, block
 
@@ -113,33 +104,100 @@ def columns_of(schema: str, *, inline: frozenset[int] = frozenset()) -> tuple[Co
 
 def read_columns(files: Sequence[AvroContent], places: Sequence[int]) -> list[pa.Table]:
     """The columns at the given places, for each of the files; they must have one schema and one codec."""
-    with decoding(files, places) as frame:
-        rows = frame.to_arrow_table()
-    expect_records(files, rows.num_rows)
+    end = _end_record(files[0].columns)
+    wanted = dict.fromkeys([*places, end.place])
+    rows = pa.Table.from_batches(read_batches(files, list(wanted), _content(files) + [end.content], more=1))
     starts = [0]
     for file in files:
         starts.append(starts[-1] + file.records)
+    if rows[f"c{end.place}"][starts[-1]].as_py() != end.value:
+        raise BrokenAvro("its blocks do not have the records that they should have")
+    rows = rows.select([f"c{place}" for place in places])
     return [rows.slice(start, file.records) for start, file in zip(starts, files, strict=False)]
 
 
-def expect_records(files: Sequence[AvroContent], found: int) -> None:
-    expected = sum(file.records for file in files)
-    if found != expected:
-        raise BrokenAvro(f"only {found} of {expected} records can be read")
-
-
-@contextmanager
-def decoding(files: Sequence[AvroContent], places: Sequence[int]) -> Iterator["DataFrame"]:
-    """The records of all the files in their order; what goes wrong with them inside is that they are broken."""
-    first = files[0]
-    parts = (header(first.plain_schema, first.codec, first.sync), *(file.blocks(first.sync) for file in files))
+def read_batches(
+    files: Sequence[AvroContent], places: Sequence[int], content: Sequence[bytes], *, more: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """The records of all the files in their order, whose bytes the content is, and as many more as come behind them."""
+    records = sum(file.records for file in files) + more
+    if not records:
+        return
+    batches = -(-records // _BATCH_ROWS)
+    batch_rows = -(-records // batches)
+    # The last batch is to be full as well: for another record it would look among bytes that are not there, or that are
+    # too many. A record of zeros is one of any schema.
+    missing = batches * batch_rows - records
+    filling = bytes(missing * sum(_zeros(c.plain_type) for c in files[0].columns if not c.is_always_null))
+    size = sum(len(part) for part in content) + len(filling)
+    sync = files[0].sync
+    head = header(files[0].plain_schema, "null", sync) + long(records + missing) + long(size)
     try:
-        with data_frame(parts, batch_rows=_BATCH_ROWS) as frame:
-            yield frame.select(*(f"c{place}" for place in places))
-    except BrokenAvro:
-        raise
+        with data_frame((head, *content, filling, sync), batch_rows=batch_rows) as frame:
+            stream = iter(frame.select(*(f"c{place}" for place in places)).execute_stream())
+            while records > 0:
+                batch: pa.RecordBatch = next(stream).to_pyarrow()
+                yield batch.slice(0, records)
+                records -= batch.num_rows
     except Exception as error:  # DataFusion raises the class itself
         raise BrokenAvro(f"it cannot be decoded: {error}") from error
+
+
+def _content(files: Sequence[AvroContent]) -> list[bytes]:
+    return [block for file in files for _, block in file.unpacked_blocks()]
+
+
+@dataclass(frozen=True)
+class _EndRecord:
+    content: bytes
+    place: int
+    """Of the column that has the value."""
+    value: bytes | str | int
+
+
+def _end_record(columns: Sequence[Column]) -> _EndRecord:
+    """A record of zeros, but for one column: the first that can be, since a byte too many before a zero may be lost."""
+    marks = {place: mark for place, column in enumerate(columns) if (mark := _mark(column.plain_type)) is not None}
+    if not marks:
+        raise BrokenAvro("it has no column by whose values the end of its records can be known")
+    place, (content, value) = next(iter(marks.items()))
+    before, after = (
+        bytes(sum(_zeros(column.plain_type) for column in part if not column.is_always_null))
+        for part in (columns[:place], columns[place + 1 :])
+    )
+    return _EndRecord(before + content + after, place, value)
+
+
+def _mark(plain_type: Any) -> tuple[bytes, bytes | str | int] | None:
+    """A value of this type that no file has but by chance, and its bytes."""
+    if isinstance(plain_type, list):
+        choices = {choice: mark for choice, each in enumerate(plain_type) if (mark := _mark(each)) is not None}
+        if len(plain_type) > 2 or len(choices) != 1:
+            return None
+        [(choice, (content, value))] = choices.items()
+        return long(choice) + content, value
+    if plain_type == "string":
+        return long(32) + _END.hex.encode(), _END.hex
+    if plain_type == "bytes":
+        return long(16) + _END.bytes, _END.bytes
+    if plain_type in ("int", "long"):
+        number = _END.int % 2**30
+        return long(number), number
+    if isinstance(plain_type, dict) and plain_type["type"] == "fixed":
+        content = (_END.bytes * plain_type["size"])[: plain_type["size"]]
+        return content, content
+    return None
+
+
+def _zeros(plain_type: Any) -> int:
+    """How many bytes the value takes that is written as zeros alone."""
+    if isinstance(plain_type, list):
+        return 1 + _zeros(plain_type[0])
+    if isinstance(plain_type, str):
+        return _ZEROS.get(plain_type, 1)
+    if plain_type["type"] == "record":
+        return sum(_zeros(field["type"]) for field in plain_type["fields"])
+    return int(plain_type["size"]) if plain_type["type"] == "fixed" else 1
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tableformat.inspection.avro_columns import AvroContent, BrokenAvro, decoding, expect_records
+from tableformat.inspection.avro_columns import AvroContent, BrokenAvro, read_batches
 
 Positions = npt.NDArray[np.int64]
 
@@ -44,37 +44,34 @@ def raw_records(files: Sequence[AvroContent], *, cuts: Collection[int], keep: Co
     within: dict[int, list[Positions]] = {cut: [] for cut in cuts}  # their distances from the record's start
     sizes: list[Positions] = [np.zeros(0, np.int64)]
     kept: dict[int, list[pa.Array]] = {place: [] for place in keep}
-    with decoding(files, places) as frame:
-        for batch in frame.execute_stream():
-            rows = batch.to_pyarrow()
-            position = np.zeros(rows.num_rows, np.int64)
-            for place, column in enumerate(columns):
-                if place in within:
-                    within[place].append(position)
-                if not column.is_always_null:
-                    position = position + _sizes(rows.column(f"c{place}"), column.plain_type)
-            if len(columns) in within:
-                within[len(columns)].append(position)
-            sizes.append(position)
-            for place, arrays in kept.items():
-                arrays.append(rows.column(f"c{place}"))
+    blocks = [block for file in files for block in file.unpacked_blocks()]
+    for rows in read_batches(files, places, [content for _, content in blocks]):
+        position = np.zeros(rows.num_rows, np.int64)
+        for place, column in enumerate(columns):
+            if place in within:
+                within[place].append(position)
+            if not column.is_always_null:
+                position = position + _sizes(rows.column(f"c{place}"), column.plain_type)
+        if len(columns) in within:
+            within[len(columns)].append(position)
+        sizes.append(position)
+        for place, arrays in kept.items():
+            arrays.append(rows.column(f"c{place}"))
     size = np.concatenate(sizes)
-    expect_records(files, len(size))
     ends = np.cumsum(size)
-    content = _checked(files, np.concatenate(([0], ends)))
+    content = _checked(blocks, np.concatenate(([0], ends)))
     starts = {cut: ends - size + np.concatenate([size[:0], *distances]) for cut, distances in within.items()}
     return RawRecords(content, starts, {place: pa.chunked_array(arrays) for place, arrays in kept.items() if arrays})
 
 
-def _checked(files: Iterable[AvroContent], borders: Positions) -> bytes:
+def _checked(blocks: Iterable[tuple[int, bytes]], borders: Positions) -> bytes:
     """The bytes of all blocks, if each ends where its last record does."""
     content, records = bytearray(), 0
-    for file in files:
-        for number, block in file.unpacked_blocks():
-            content += block
-            records += number
-            if borders[records] != len(content):
-                raise UnusualAvro("its values have more bytes than they need")
+    for number, block in blocks:
+        content += block
+        records += number
+        if borders[records] != len(content):
+            raise UnusualAvro("its values have more bytes than they need")
     return bytes(content)
 
 

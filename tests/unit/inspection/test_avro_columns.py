@@ -80,6 +80,22 @@ def test_a_file_whose_records_are_not_as_many_as_it_says_is_refused() -> None:
         columns(content, 0)
 
 
+@pytest.mark.timeout(60)  # DataFusion alone would never end
+@pytest.mark.parametrize("records", [1, 3, 8191, 8192, 8193, 20_000])
+@pytest.mark.parametrize("behind", [b"\0", b"\x80", b"\0" * 40, record(7), record(7) * 9000])
+def test_a_block_with_more_bytes_than_its_records_is_refused(records: int, behind: bytes) -> None:
+    whole = b"".join(record(number) for number in range(records))
+    content = header(PLAIN) + block([record(0)]) + long(records) + text(whole + behind) + SYNC
+    with pytest.raises(BrokenAvro, match=r"decoded|records"):
+        columns(content, 0)
+
+
+@pytest.mark.parametrize("records", [8191, 8192, 8193, 20_000])
+def test_records_are_as_many_as_were_written(records: int) -> None:
+    content = header(PLAIN) + block([record(number) for number in range(records)])
+    assert columns(content, 0)[0] == list(range(records))
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"PAR1 and more", header(PLAIN)[:20], header([{"name": "x", "type": "long"}]), header([field(1, "odd")])],

@@ -108,6 +108,13 @@ def test_what_takes_more_bytes_than_it_needs_is_refused(unusual: bytes) -> None:
     assert raw_records([parse_avro(header(fields) + block([usual, usual]))], cuts=[2]).starts[2].tolist() == [4, 8]
 
 
+@pytest.mark.timeout(60)  # DataFusion alone would never end
+def test_a_block_with_more_bytes_than_its_records_is_refused() -> None:
+    content = header([field(1, "long")]) + long(2) + text(long(1) + long(2) + b"\0\0") + SYNC
+    with pytest.raises(UnusualAvro):
+        raw_records([parse_avro(content)], cuts=[0])
+
+
 def test_types_that_no_manifest_has_are_refused() -> None:
     content = header([field(1, {"type": "map", "values": "long"})]) + block([long(0)])
     with pytest.raises(UnusualAvro):
