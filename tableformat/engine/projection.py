@@ -8,6 +8,7 @@ promotion rules allow one and it loses nothing; anything else is an error, never
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -211,10 +212,7 @@ def _project(
 
 def _project_list(target: ListType, arrow_type: pa.DataType, source: pa.DataType, array: pa.Array) -> pa.Array:
     element = target.element_field
-    if pa.types.is_list(source):
-        source = pa.large_list(source.value_field)
-        array = array.cast(source)
-    elif not pa.types.is_large_list(source):
+    if not (pa.types.is_list(source) or pa.types.is_large_list(source)):
         raise ProjectionError(f"field {element.field_id} is an element of {source}, not of a list")
     elements = _project(target.element_type, arrow_type.value_type, source.value_type, array.values, element)
     if target.element_required and elements.null_count and array.flatten().null_count:
@@ -239,6 +237,9 @@ def _project_map(target: MapType, arrow_type: pa.DataType, source: pa.DataType, 
 def _nested(arrow_type: pa.DataType, array: pa.Array, values: pa.Array) -> pa.Array:
     """The list or map array with other children: its own validity and offsets stay, so a null stays a null."""
     validity, offsets = array.buffers()[:2]
+    if pa.types.is_list(array.type):
+        # Not by a cast, which refuses null structs that have required fields.
+        offsets = pa.py_buffer(np.frombuffer(offsets or b"", np.int32).astype(np.int64))
     return pa.Array.from_buffers(
         arrow_type, len(array), [validity, offsets], array.null_count, array.offset, children=[values]
     )

@@ -292,8 +292,23 @@ def has_struct_in_struct(kind: IcebergType, *, within: bool = False) -> bool:
     if isinstance(kind, StructType):
         return within or any(has_struct_in_struct(field.field_type, within=True) for field in kind.fields)
     if isinstance(kind, ListType):
-        return has_struct_in_struct(kind.element_type)
-    return isinstance(kind, MapType) and has_struct_in_struct(kind.value_type)
+        return has_struct_in_struct(kind.element_type, within=within)
+    return isinstance(kind, MapType) and has_struct_in_struct(kind.value_type, within=within)
+
+
+@in_each_format
+@pytest.mark.parametrize("others", [[], [{"flag": True}]])
+def test_a_null_where_a_struct_with_required_fields_could_be_stays_a_null(
+    folder: Folder, file_format: FileFormat, others: list[dict[str, bool]]
+) -> None:
+    element = StructType(NestedField(3, "flag", BooleanType(), required=True))
+    schema = Schema(NestedField(1, "list", ListType(2, element, element_required=False), required=False))
+    lists: list[Any] = [None, [None], [], [*others, None, *others]]
+    rows = [{"list": content} for content in lists]
+
+    found = read(folder.put(file_format, encoded(file_format, schema, rows), len(rows)), schema)
+
+    assert found.to_pylist() == rows
 
 
 @settings(max_examples=75, deadline=None)
@@ -303,7 +318,7 @@ def test_rows_of_any_schema_are_the_same_from_every_format(
 ) -> None:
     schema, rows = content
     folder = Folder(tmp_path_factory.mktemp("files"))
-    # pyarrow's writer of ORC loses values behind a null struct in a struct. What Java writes is read right, and the
+    # pyarrow's writer of ORC loses values behind a null struct within a struct. What Java writes is read right, and the
     # tests of its tables have such structs.
     nested = any(has_struct_in_struct(field.field_type, within=False) for field in schema.fields)
     foreign = (FileFormat.AVRO,) if nested else FOREIGN
