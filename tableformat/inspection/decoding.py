@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.manifest import FileFormat, ManifestContent, ManifestEntryStatus
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent, ManifestEntryStatus
 from pyiceberg.utils.decimal import unscaled_to_decimal
 
 from tableformat.errors import PermanentError
@@ -201,7 +201,10 @@ def _entries(written: _Written, schema: pa.Schema) -> pa.Table:
         if name in found and found[name].null_count:
             raise BrokenAvro(f"it has entries without a {name.replace('_', ' ')}")  # which would be lost without a word
     if "content" in found:
-        found["path_lower"], found["path_upper"] = _path_bounds(written, pc.equal(found["content"], 1))
+        is_position_delete = pc.equal(found["content"], DataFileContent.POSITION_DELETES.value)
+        found["path_lower"], found["path_upper"] = _path_bounds(written, is_position_delete)
+        for name in ("content_offset", "content_size"):  # only deletion vectors are a part of their file
+            found[name] = pc.if_else(is_position_delete, found[name], pa.scalar(None, pa.int64()))
     return pa.table(found, schema)
 
 

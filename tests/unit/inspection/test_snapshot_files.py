@@ -113,6 +113,16 @@ def test_arrow_has_what_pyiceberg_reads(data: st.DataObject) -> None:
         assert_same_as_pyiceberg(IO, snapshot)
 
 
+def test_an_equality_delete_is_a_whole_file_whatever_its_entry_says_of_a_range(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, format_version=3)
+    odd = data_file(
+        content=DataFileContent.EQUALITY_DELETES, equality_ids=[1], content_offset=4, content_size_in_bytes=40
+    )
+    snapshot = folder.snapshot([folder.manifest([odd], ManifestContent.DELETES)], first_row_id=0)
+    files = assert_same_as_pyiceberg(IO, snapshot)
+    assert files.deletes["content_offset"].to_pylist() == [None]
+
+
 def test_row_ids_are_inherited_by_files_that_have_none(tmp_path: Path) -> None:
     folder = Folder(tmp_path, format_version=3)
     own = data_file("file:///own", first_row_id=5)
