@@ -95,16 +95,18 @@ def _condition_happening(old: Condition | None, new: Condition) -> Happening | N
     if new.reason in _PASSING or (old is None and holds and new.type in _NO_NEWS_AT_FIRST):
         return None
     same = old is not None and (old.status, old.reason) == (new.status, new.reason)
-    if same and (holds or old is None or old.observed_generation == new.observed_generation):
+    by_figures = new.type == HEALTHY  # which a declaration has little to do with
+    if same and (holds or by_figures or old is None or old.observed_generation == new.observed_generation):
         return None
     if same and old is not None and old.message == new.message:
         return None
     if holds and new.type == MAINTAINED and (old is None or old.status == "True"):
         return None  # the runs have told of their success themselves
     since = old.last_transition_time if old is not None else None
-    # Figures change from one look to the next, also to that of an operator which died before it wrote them down.
-    detail = "" if holds or new.type == HEALTHY else new.message
-    key = f"{new.type}/{new.status}/{new.reason}/{new.observed_generation}/{since}/{detail}"
+    # Figures change from one look to the next, also to that of an operator which died before it wrote them down, and
+    # so may the declaration meanwhile.
+    detail = "" if by_figures else f"{new.observed_generation}/{'' if holds else new.message}"
+    key = f"{new.type}/{new.status}/{new.reason}/{since}/{detail}"
     return Happening(new.reason, _condition_message(new), key, warning=not holds)
 
 

@@ -62,6 +62,19 @@ def test_figures_that_change_under_the_same_condition_are_no_news() -> None:
     assert table_happenings(table, decide(table, present(small_files=60), (), NOW).status) == ()
 
 
+def test_small_files_are_told_of_once_though_the_declaration_changes() -> None:
+    """Before a status with them is written, or after it."""
+    table = managed_table()
+    status = decide(table, present(small_files=50), (), NOW).status
+    [told] = [each for each in table_happenings(table, status) if each.reason == "TooManySmallFiles"]
+    evolved = table.model_copy(update={"metadata": table.metadata.model_copy(update={"generation": 4})})
+    again = table_happenings(evolved, decide(evolved, present(small_files=60), (), NOW).status)
+    assert [each.key for each in again if each.reason == "TooManySmallFiles"] == [told.key]
+    known = evolved.model_copy(update={"status": status})
+    later = table_happenings(known, decide(known, present(small_files=70), (), NOW).status)
+    assert "TooManySmallFiles" not in [each.reason for each in later]
+
+
 def test_another_refusal_for_another_declaration_is_news() -> None:
     bad = {"columns": [{"name": "id", "type": "int"}]}
     table = managed_table(schema=bad)
