@@ -25,6 +25,7 @@ _OURS = f"apis/{GROUP}/{VERSION}"
 _TIMEOUT = (10.0, 60.0)  # to connect, and to answer: a request that hangs must not take a worker with it
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+_STEPS = "application/json-patch+json"
 
 
 class ApiServerUnavailableError(TransientError):
@@ -111,6 +112,17 @@ class Cluster:
         """On the version that was seen: somebody else's finalizer must not be lost to ours."""
         self._patch_metadata(plural, namespace, name, {"finalizers": list(finalizers)}, resource_version)
 
+    def remove_finalizer(
+        self, plural: str, namespace: str, name: str, finalizers: Sequence[str], finalizer: str
+    ) -> None:
+        """Whatever else has changed of the object since these were seen on it: this one's work is done."""
+        place = f"/metadata/finalizers/{list(finalizers).index(finalizer)}"
+        steps = [{"op": "test", "path": place, "value": finalizer}, {"op": "remove", "path": place}]
+        path = f"{_OURS}/namespaces/{namespace}/{plural}/{name}"
+        written = self._unless(404, "PATCH", path, body=steps, content_type=_STEPS)
+        if written is not None:
+            self._wrote(written["kind"], written)
+
     def remove_annotation(
         self, plural: str, namespace: str, name: str, annotation: str, *, resource_version: str
     ) -> None:
@@ -172,7 +184,7 @@ class Cluster:
         path: str,
         *,
         query: dict[str, str] | None = None,
-        body: KubernetesObject | None = None,
+        body: KubernetesObject | list[KubernetesObject] | None = None,
         content_type: str = "application/json",
     ) -> KubernetesObject:
         query = dict(query or {})
@@ -196,7 +208,7 @@ class Cluster:
         return dict(json.loads(content))
 
 
-def _as_yaml(body: KubernetesObject | None) -> bytes:
+def _as_yaml(body: KubernetesObject | list[KubernetesObject] | None) -> bytes:
     """JSON that is YAML, too: that is how an apply is read, without surrogate pairs and bare control characters."""
     text = json.dumps(body, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()

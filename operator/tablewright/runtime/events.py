@@ -45,7 +45,13 @@ class EventRouter:
         return [Key(kind, *place) for place in places]
 
     def wrote(self, kind: str, obj: KubernetesObject) -> list[Key]:
-        """As `notice`, of an object that the server answered a write of ours with: a status is no news."""
+        """As `notice`, of an object that the server answered a write of ours with: a status is no news.
+
+        One whose last finalizer we took is gone, and the answer has the version in which we know it still with that
+        finalizer: neither that nor a late event may have a pass release it again.
+        """
+        if obj["metadata"].get("deletionTimestamp") and not obj["metadata"].get("finalizers"):
+            return self.notice(kind, obj, deleted=True)
         known = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
         may_be_status = kind in (ManagedTable.kind_name, TableCatalog.kind_name, TablePolicy.kind_name)
         if may_be_status and known is not None and _without_status(known) == _without_status(obj):

@@ -161,7 +161,10 @@ class Reconciler:
             except Exception as error:  # whatever the catalog or the storage says: the object must not wait for ever
                 decision = deletion_waits(table, f"the table cannot be dropped: {brief(error)}", now)
         self._recorder.table_deleted(table, decision)
-        if decision.release:
+        if decision.drop is not None:
+            # Not on the version that was seen: another pass would tell that the table is not there any more.
+            self._cluster.remove_finalizer(ManagedTable.plural, *key_of(obj), metadata.finalizers, FINALIZER)
+        elif decision.release:
             self._set_finalizer(metadata, wanted=False)
         return _seconds_until(decision.look_again_at, now)
 

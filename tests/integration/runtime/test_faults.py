@@ -13,7 +13,7 @@ from tests.integration.runtime.conftest import spec
 from tests.lives import dying_operator, live
 from tests.operators import Namespace, OperatorProcesses, operators
 from tests.servers.kubernetes import ControlPlane, kubectl
-from tests.servers.proxy import Answer, Fault, FaultProxy
+from tests.servers.proxy import Answer, Fault, FaultProxy, Request
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("operator")
@@ -55,6 +55,28 @@ def test_what_was_deleted_while_the_watches_were_away_is_not_waited_for(
         away.set()
         status = eventually(lambda: namespace.run_status("next"), lambda status: "jobName" in status)
     assert status.get("message") != "waits for run by-hand"
+
+
+def test_a_table_is_told_to_be_dropped_and_no_more_though_its_object_is_edited_meanwhile(
+    namespace: Namespace, processes: OperatorProcesses, tmp_path: Path
+) -> None:
+    with FaultProxy(namespace.access.server, namespace.access.certificate) as proxy:
+        behind = namespace.access.kubeconfig_with_token("admin-token", tmp_path / "behind.json", server=proxy.url)
+        processes.start_replica("edited", kubeconfig=behind)
+        namespace.apply("ManagedTable", "edited", spec("edited", deletionPolicy="Drop"))
+        eventually(lambda: namespace.conditions("edited"), lambda c: c.get("InSync") == "True/AsDeclared")
+
+        def edit(request: Request) -> None:
+            """Between the drop, which is told of first, and the object's release."""
+            if request.method == "POST" and request.path.partition("?")[0].endswith("/events"):
+                kubectl(namespace.access, "-n", namespace.name, "annotate", "managedtable", "edited", "by=hand")
+
+        proxy.applied = edit
+        namespace.delete("managedtable", "edited")
+        eventually(lambda: namespace.table("edited"), lambda obj: obj is None)
+    reasons = [event["reason"] for event in namespace.events()]
+    assert reasons[-1] == "Dropped"
+    assert "Released" not in reasons
 
 
 @pytest.mark.timeout(600)

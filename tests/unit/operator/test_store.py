@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from tablewright.runtime.claims import Claims
+from tablewright.runtime.events import EventRouter
+from tablewright.runtime.line import RunLine
+from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.store import ObjectStore
 
 
@@ -85,3 +89,17 @@ def test_who_wrote_which_field_is_not_kept() -> None:
     found = store.get("ManagedTable", "sales", "events")
     assert found is not None
     assert "managedFields" not in found["metadata"]
+
+
+def test_an_object_whose_last_finalizer_we_took_is_gone_whatever_event_comes_late() -> None:
+    """The server answers with the version that it had before."""
+    store = ObjectStore()
+    router = EventRouter(store, Claims(), RunLine(store, 1), KnownLocations(store, lambda _: None))
+    going, released = table(version="10"), table(version="10")
+    going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["tablewright.dev/table"]}
+    released["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    router.notice("ManagedTable", going, deleted=False)
+    router.wrote("ManagedTable", released)
+    assert store.get("ManagedTable", "sales", "events") is None
+    router.notice("ManagedTable", going, deleted=False)
+    assert store.get("ManagedTable", "sales", "events") is None
