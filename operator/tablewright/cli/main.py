@@ -96,6 +96,9 @@ def operator(
     max_concurrent_runs: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs under way at the same time, of all tables.")
     ] = 20,
+    poll_seconds: Annotated[
+        float, typer.Option(min=1, max=86_400, help="How often tables are looked at whose catalog tells of no commits.")
+    ] = 60.0,
     host: Annotated[str, typer.Option(help="Where /healthz, /readyz and /metrics are answered.")] = "0.0.0.0",  # noqa: S104
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port; 0 takes a free one, and logs it.")] = 8080,
     leader_election: Annotated[
@@ -145,6 +148,7 @@ def operator(
             kubeconfig=kubeconfig,
             concurrency=concurrency,
             most_runs=max_concurrent_runs,
+            poll_seconds=poll_seconds,
             host=host,
             port=port,
             election=election if leader_election else None,

@@ -15,7 +15,7 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tablewright.act.jobs import JobSettings
 from tablewright.api.catalog import TableCatalog
@@ -35,7 +35,7 @@ from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.logs import brief
 from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
-from tablewright.runtime.reconciler import Key, Reconciler
+from tablewright.runtime.reconciler import POLL_INTERVAL, Key, Reconciler
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.secrets import KnownSecrets, SecretFilter
 from tablewright.runtime.store import ObjectStore
@@ -55,6 +55,7 @@ class OperatorSettings:
     kubeconfig: str | None = None
     concurrency: int = 4
     most_runs: int = 20  # under way at once, of all tables
+    poll_seconds: float = POLL_INTERVAL.total_seconds()
     host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the pod
     port: int = 8080
     election: Election | None = None  # None: this is the only replica
@@ -95,6 +96,7 @@ class _Operator:
             locations=locations,
             memory=memory,
             kubeconfig=settings.kubeconfig,
+            poll_interval=timedelta(seconds=settings.poll_seconds),
         )
         self._sync = Synchroniser(cluster, self._store, settings.namespaces, self._notice)
         self._watches = Watches(settings.namespaces, settings.kubeconfig, self._notice)

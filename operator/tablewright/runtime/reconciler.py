@@ -45,7 +45,7 @@ from tablewright.runtime.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
-POLL_INTERVAL = timedelta(seconds=60)
+POLL_INTERVAL = timedelta(seconds=60)  # of catalogs that tell nobody of commits
 UNUSABLE_SECONDS = 30.0  # nobody tells us when a Secret is there, or a server is back
 
 
@@ -73,6 +73,7 @@ class Reconciler:
         locations: KnownLocations,
         memory: HealthMemory,
         kubeconfig: str | None = None,
+        poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
         self._store = store
         self._claims = claims
@@ -83,6 +84,7 @@ class Reconciler:
         self._recorder = recorder
         self._memory = memory
         self._locations = locations
+        self._poll_interval = poll_interval
         self._catalogs = OpenCatalogs(store, cluster.read_secret, kubeconfig)
 
     def reconcile(self, key: Key) -> float | None:
@@ -182,7 +184,7 @@ class Reconciler:
         """A commit to a ConfigMap is an event; of other catalogs nobody tells us."""
         obj = self._store.get(TableCatalog.kind_name, table.metadata.namespace, table.spec.catalog_ref.name)
         watched = obj is None or (obj.get("spec") or {}).get("configMap") is not None
-        return None if watched else now + POLL_INTERVAL
+        return None if watched else now + self._poll_interval
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
         self._cluster.require_leadership()  # what follows may change a table

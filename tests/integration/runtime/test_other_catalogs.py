@@ -68,7 +68,7 @@ def test_a_table_is_created_evolved_watched_and_purged_in_a_catalog_that_is_poll
     namespace: Namespace, processes: OperatorProcesses, place: Place
 ) -> None:
     namespace.apply("TableCatalog", "polled", place.declared)
-    processes.start()
+    processes.start("--poll-seconds", "3")
     whole = spec("events", catalogRef={"name": "polled"}, deletionPolicy="Purge")
     namespace.apply("ManagedTable", "events", whole)
     ready(namespace, "events")
@@ -77,7 +77,7 @@ def test_a_table_is_created_evolved_watched_and_purged_in_a_catalog_that_is_poll
     namespace.apply("ManagedTable", "events", whole | {"schema": {"columns": [*COLUMNS, {"name": "n", "type": "int"}]}})
     eventually(lambda: table.refresh().schema().column_names, lambda names: names == ["id", "city", "n"])
     table.append(pa.table({"id": [1], "city": ["Pune"], "n": pa.array([None], pa.int32())}))
-    health = eventually(lambda: namespace.status("events")["health"], lambda h: h["records"] == 1, seconds=100)
+    health = eventually(lambda: namespace.status("events")["health"], lambda h: h["records"] == 1, seconds=45)
     assert health["dataFiles"] == 1, "nobody told of the commit; the pointer was looked at"
     folder = Path(table.location().removeprefix("file://"))
     namespace.delete("managedtable", "events")
