@@ -8,8 +8,10 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tableformat.maintenance.storage.arrow import ArrowStore
 from tableformat.maintenance.storage.local import LocalStore
 from tableformat.maintenance.storage.paths import Place
-from tableformat.maintenance.storage.s3 import UNSUPPORTED_PROPERTIES, S3Store, s3_client
 from tableformat.maintenance.storage.store import Deleted, FileStore, StoredFile
+
+_ANOTHER_WAY_TO_S3 = ("s3.role-arn", "client.role-arn", "s3.anonymous", "s3.proxy-uri", "s3.signer")
+"""With these, PyIceberg reaches S3 in a way that our own store for it does not know."""
 
 
 def open_store(io: FileIO) -> FileStore:
@@ -34,7 +36,7 @@ class _ByScheme:
     def _kind(self, place: Place) -> str:
         if place.is_local:
             return "local"
-        if place.is_s3 and not any(self._properties.get(name) for name in UNSUPPORTED_PROPERTIES):
+        if place.is_s3 and not any(self._properties.get(name) for name in _ANOTHER_WAY_TO_S3):
             return "s3"
         return "arrow"
 
@@ -48,5 +50,8 @@ class _ByScheme:
         if kind == "local":
             return LocalStore()
         if kind == "s3":
+            # Not before it is needed: AWS's library takes as long to load as a short command does altogether.
+            from tableformat.maintenance.storage.s3 import S3Store, s3_client
+
             return S3Store(s3_client(self._properties))
         return ArrowStore(PyArrowFileIO(self._properties))

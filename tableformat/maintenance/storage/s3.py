@@ -37,8 +37,6 @@ _BATCH = 1000  # the most that one request may name
 _SPLIT_LEVELS = 2  # how deep prefixes are listed by folder, to have something to do in parallel
 _SLOW_DOWN = {"SlowDown", "503", "ServiceUnavailable", "RequestTimeout", "InternalError", "500", "Throttling"}
 _RETRIES = RetryPolicy(retries=10, min_wait_ms=200, max_wait_ms=20_000, total_ms=600_000)
-UNSUPPORTED_PROPERTIES = ("s3.role-arn", "client.role-arn", "s3.anonymous", "s3.proxy-uri", "s3.signer")
-"""With these, PyIceberg reaches S3 in a way that this store does not know."""
 
 T = TypeVar("T")
 
