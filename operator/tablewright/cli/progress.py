@@ -1,9 +1,9 @@
 """How far a run is: a bar on a terminal, a line now and then in a pipe. Always on standard error."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from tablewright.cli.output import size, tell
@@ -53,9 +53,9 @@ class _Drawn:
 class _Lines:
     def __init__(self, title: str) -> None:
         self._title = title
-        self._said = time.monotonic()
+        self._said = monotonic()
 
     def at(self, progress: "DriverProgress") -> None:
-        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
+        if monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = monotonic()
             tell(f"{self._title}: {_told(progress)}")

@@ -4,6 +4,7 @@ import multiprocessing
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -71,7 +72,7 @@ def test_a_database_that_stays_locked_is_called_unavailable(
 def test_a_commit_waits_for_a_lock_that_is_given_back(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: SqlConfig
 ) -> None:
-    properties = {"commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "1"}
+    properties = {"commit.retry.num-retries": "50", "commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "50"}
     table = catalog.create_table("db.t", SCHEMA, properties=properties)
     monkeypatch.setattr(sql, "_LOCK_WAIT_SECONDS", 0.05)
     holder = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None, check_same_thread=False)
@@ -79,16 +80,13 @@ def test_a_commit_waits_for_a_lock_that_is_given_back(
         with open_catalog(config) as waiting:
             late = waiting.load_table("db.t")
             holder.execute("BEGIN IMMEDIATE")
-            monkeypatch.setattr("tableformat.catalogs.backoff.time.sleep", lambda _: _let_go(holder))
+            giving_back = Timer(0.5, holder.execute, ["COMMIT"])
+            giving_back.start()
             late.append(rows(1))
+            giving_back.join()
     finally:
         holder.close()
     assert ids(table.refresh()) == [1]
-
-
-def _let_go(holder: sqlite3.Connection) -> None:
-    if holder.in_transaction:
-        holder.execute("COMMIT")
 
 
 def test_a_row_without_a_pointer_is_named_and_left_as_it_is(catalog: Catalog, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import io
 import re
 import sys
-import time
 
 import pytest
 
@@ -34,7 +33,7 @@ def test_a_pipe_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
     clock = iter([0.0, 4.9, 5.0, 5.0, 9.9, 10.0, 10.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
     with progress.progress_bar("Compact events") as bar:
         for done in range(4):
             bar.at(DriverProgress(tasks=4, tasks_done=done, bytes=4096, bytes_done=1024 * done))
