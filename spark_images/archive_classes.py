@@ -13,7 +13,7 @@ def main() -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-XX:-UsePerfData -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", "-XX:-UsePerfData -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )

@@ -11,7 +11,8 @@ from tablejobs.pods import DriverPod
 
 ATTEMPTS = 4
 IDLE_SECONDS = 30
-_QUIET_JAVA = "-XX:-UsePerfData -XX:+UseSerialGC"
+# Java plans and moves bytes, and Python computes: a compiler that thinks longer takes more time than it gives back.
+_QUIET_JAVA = "-XX:-UsePerfData -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def spark_configuration(size: JobSize, driver: DriverPod | None, *, scratch: Path, logging: Path) -> dict[str, str]:

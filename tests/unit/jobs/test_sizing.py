@@ -143,7 +143,7 @@ def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
         "spark.kubernetes.executor.request.cores": "1500m",
         "spark.executor.memory": f"{HEAP_BYTES // MIB}m",
         "spark.executor.memoryOverhead": f"{(3 * GIB - HEAP_BYTES) // MIB}m",
-        "spark.executor.extraJavaOptions": "-XX:-UsePerfData -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": "-XX:-UsePerfData -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }
     allocation = {name.rpartition(".")[2]: value for name, value in found.items() if "dynamicAllocation" in name}
     assert (allocation["initialExecutors"], allocation["maxExecutors"], allocation["minExecutors"]) == ("3", "3", "1")
