@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.place import TABLE, Place, table_spec
-from tests.servers import binaries
 from tests.servers.dynamodb import DynamoDbAccess
-from tests.servers.s3 import REGION, S3Access, S3Server
+from tests.servers.s3 import S3Access, S3Server
 from tests.servers.spark import LocalSpark
 from tests.waiting import eventually
 
@@ -21,10 +20,7 @@ DAY = 86_400
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory, dynamodb: DynamoDbAccess) -> Iterator[LocalSpark]:
     """Spark with Iceberg's own Java runtime."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", dynamodb.access_key)
-        patch.setenv("AWS_SECRET_ACCESS_KEY", dynamodb.secret_key)
-        local = LocalSpark(tmp_path_factory.mktemp("spark"), extra_jars=(binaries.iceberg_aws_bundle(),))
+    local = LocalSpark.with_aws(tmp_path_factory.mktemp("spark"), dynamodb)
     yield local
     local.stop()
 
@@ -83,21 +79,7 @@ def _stray_file(place: Place, server: S3Server) -> Path:
 
 
 def _ids_that_java_reads(java: LocalSpark, place: Place, s3: S3Access, dynamodb: DynamoDbAccess) -> list[int]:
-    options = {
-        "catalog-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog",
-        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "warehouse": f"s3://{place.bucket}/warehouse",
-        "dynamodb.table-name": place.name,
-        "dynamodb.endpoint": dynamodb.endpoint,
-        "s3.endpoint": s3.endpoint,
-        "s3.path-style-access": "true",
-        "s3.access-key-id": s3.access_key,
-        "s3.secret-access-key": s3.secret_key,
-        "client.region": REGION,
-    }
-    java.session.conf.set("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-    for key, value in options.items():
-        java.session.conf.set(f"spark.sql.catalog.lake.{key}", value)
+    java.use_dynamodb_catalog("lake", place.name, f"s3://{place.bucket}/warehouse", dynamodb, s3)
     found = java.session.sql("SELECT txn_id FROM lake.sales.payments ORDER BY txn_id").collect()
     return [row[0] for row in found]
 

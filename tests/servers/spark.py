@@ -2,9 +2,14 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.servers import binaries, toolchain
+from tests.servers.dynamodb import DynamoDbAccess
+from tests.servers.s3 import REGION, S3Access
 
 _QUIET = "rootLogger.level = error\nrootLogger.appenderRef.stderr.ref = stderr\n" + (
     "appender.stderr.type = Console\nappender.stderr.name = stderr\nappender.stderr.target = SYSTEM_ERR\n"
@@ -45,20 +50,47 @@ class LocalSpark:
             .getOrCreate()
         )
 
+    @classmethod
+    def with_aws(cls, folder: Path, dynamodb: DynamoDbAccess) -> "LocalSpark":
+        """For catalogs in DynamoDB, too, whose credentials Java takes from its environment only."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AWS_ACCESS_KEY_ID", dynamodb.access_key)
+            patch.setenv("AWS_SECRET_ACCESS_KEY", dynamodb.secret_key)
+            return cls(folder, extra_jars=(binaries.iceberg_aws_bundle(),))
+
     def use_hadoop_catalog(self, name: str, warehouse: Path) -> None:
         """Lets SQL of this session name the tables of a folder as `name.db.table`."""
-        conf = self.session.conf
-        conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
-        conf.set(f"spark.sql.catalog.{name}.type", "hadoop")
-        conf.set(f"spark.sql.catalog.{name}.warehouse", f"file://{warehouse}")
+        self._use_catalog(name, {"type": "hadoop", "warehouse": f"file://{warehouse}"})
 
     def use_sqlite_catalog(self, name: str, database: Path, warehouse: Path) -> None:
         """The same tables that PyIceberg's SQL catalog of this name has in the database."""
+        uri = f"jdbc:sqlite:{database}"
+        self._use_catalog(name, {"type": "jdbc", "uri": uri, "warehouse": f"file://{warehouse}"})
+
+    def use_dynamodb_catalog(
+        self, name: str, table_name: str, warehouse: str, dynamodb: DynamoDbAccess, s3: S3Access
+    ) -> None:
+        """The same tables that our catalog has in this DynamoDB table; for a session `with_aws`."""
+        options = {
+            "catalog-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog",
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "warehouse": warehouse,
+            "dynamodb.table-name": table_name,
+            "dynamodb.endpoint": dynamodb.endpoint,
+            "s3.endpoint": s3.endpoint,
+            "s3.path-style-access": "true",
+            "s3.access-key-id": s3.access_key,
+            "s3.secret-access-key": s3.secret_key,
+            "client.region": REGION,
+            "cache-enabled": "false",
+        }
+        self._use_catalog(name, options)
+
+    def _use_catalog(self, name: str, options: Mapping[str, str]) -> None:
         conf = self.session.conf
         conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
-        conf.set(f"spark.sql.catalog.{name}.type", "jdbc")
-        conf.set(f"spark.sql.catalog.{name}.uri", f"jdbc:sqlite:{database}")
-        conf.set(f"spark.sql.catalog.{name}.warehouse", f"file://{warehouse}")
+        for key, value in options.items():
+            conf.set(f"spark.sql.catalog.{name}.{key}", value)
 
     def stop(self) -> None:
         gateway = self.session.sparkContext._gateway
