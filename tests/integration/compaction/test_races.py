@@ -78,6 +78,10 @@ def test_an_append_that_wins_the_race_for_the_pointer_survives(table: Table, fau
 
     assert (result.files_rewritten, result.replans) == (6, 0)
     assert ids(table) == [*range(60), *range(1000, 1010), *range(2000, 2010), *range(3000, 3010)]
+    head = table.current_snapshot()
+    assert head is not None
+    own = [manifest for manifest in head.manifests(table.io) if manifest.added_snapshot_id == head.snapshot_id]
+    assert {manifest.sequence_number for manifest in own} == {head.sequence_number}, "not those of lost attempts"
     assert len(data_files(table)) == 4
 
 
