@@ -1,9 +1,10 @@
-"""How long it takes to plan a compaction of a table with very many files, and in how much memory.
+"""How long it takes to plan a compaction of a table with very many files, and to commit one, and in how much memory.
 
 The manifests are like those of Iceberg Java: ten thousand entries each, in deflated blocks of 64 KB, with the
 statistics of 15 columns. All files are small, so that every one of them ends up in the plan. With deletes, one file of
-ten has a position delete file of its own, and each partition has an equality delete. Each measurement has a process of
-its own, and its peak memory is that of the whole process.
+ten has a position delete file of its own, and each partition has an equality delete. The commit replaces the files of
+one partition, of which every manifest has some. Each measurement has a process of its own, and its peak memory is that
+of the whole process.
 
     python -m benchmarks.planning --files 100000 1000000
 """
@@ -37,6 +38,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.transforms import DayTransform
@@ -44,7 +46,9 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.commits import AddedFile, Replacement, commit_replacement
 from tableformat.commits.manifests import FullManifestWriter
+from tableformat.engine import WrittenFile
 from tableformat.inspection import table_health
 from tableformat.inspection.avro_columns import parse_avro
 from tableformat.inspection.avro_records import raw_records
@@ -57,6 +61,7 @@ SCHEMA = Schema(
 )
 SPEC = PartitionSpec(PartitionField(1, 1000, DayTransform(), "ts_day"))
 IDENTIFIER = ("db", "events")
+WORKS = ("plan", "health", "commit")
 
 
 def open_lake(folder: Path) -> Catalog:
@@ -259,19 +264,55 @@ def _long(value: int) -> bytes:
     return bytes([*encoded, value])
 
 
-def measure(folder: Path, work: str) -> None:
+def measure(folder: Path, work: str, files: int) -> None:
     """In a process of its own, whose peak memory is printed too."""
-    table = open_lake(folder).load_table(IDENTIFIER)
+    catalog = open_lake(folder)
+    table = catalog.load_table(IDENTIFIER)
     before = _peak()
     started, busy = time.perf_counter(), time.process_time()
     if work == "health":
         health = table_health(table, small_file_bytes=384 * 1024 * 1024)
         found = {"files": health.small_files}
+    elif work == "commit":
+        summary = commit_replacement(catalog, IDENTIFIER, _replacement(table, files)).summary or {}
+        found = {"files": int(summary["deleted-data-files"]), "manifests": int(summary["manifests-replaced"])}
     else:
         plan = plan_compaction(table, CompactionOptions(), now=datetime.now(UTC))
         found = {"files": plan.source_files, "tasks": len(plan.tasks)}
     seconds, processor = time.perf_counter() - started, time.process_time() - busy
     print(json.dumps({**found, "seconds": seconds, "cpu": processor, "peak_mib": _peak(), "before_mib": before}))
+
+
+def _replacement(table: Table, files: int) -> Replacement:
+    """Of the files of a partition, another one each time, by a single one that does not exist either."""
+    head, chosen = table.current_snapshot(), len(table.metadata.snapshots)
+    if head is None:
+        raise ValueError("the table has no files")
+    removed = {_path(number): _records(number) for number in range(chosen, files, PARTITIONS)}
+    file = WrittenFile(
+        path=f"{table.location()}/data/ts_day={_day(chosen)}/compacted.parquet",
+        spec_id=0,
+        partition=Record(_day(chosen)),
+        size_bytes=2**28,
+        records=sum(removed.values()),
+        column_sizes={},
+        value_counts={},
+        null_value_counts={},
+        nan_value_counts={},
+        lower_bounds={},
+        upper_bounds={},
+        split_offsets=(4,),
+        sort_order_id=None,
+    )
+    return Replacement(
+        table_uuid=table.metadata.table_uuid,
+        format_version=table.metadata.format_version,
+        starting_snapshot_id=head.snapshot_id,
+        removed=removed,
+        added=(AddedFile(file.spec_id, file.partition, file),),
+        rows_deleted=0,
+        run_id=f"run-{chosen}",
+    )
 
 
 def _peak() -> int:
@@ -282,19 +323,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "WORK"), help=argparse.SUPPRESS)
+    parser.add_argument("--works", nargs="+", default=WORKS, choices=WORKS)
+    parser.add_argument("--measure", nargs=3, metavar=("FOLDER", "WORK", "FILES"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(Path(arguments.measure[0]), arguments.measure[1])
+        folder, work, files = arguments.measure
+        measure(Path(folder), work, int(files))
         return
     for files in arguments.files:
         for deletes in (False, True):
             folder = Path(tempfile.mkdtemp(prefix="planning-"))
             try:
                 Generator(folder, files, deletes=deletes)
-                for work in ("plan", "health"):
+                for work in arguments.works:
                     for _ in range(arguments.repeat):
-                        command = [sys.executable, "-m", "benchmarks.planning", "--measure", str(folder), work]
+                        command = [
+                            sys.executable,
+                            "-m",
+                            "benchmarks.planning",
+                            "--measure",
+                            str(folder),
+                            work,
+                            str(files),
+                        ]
                         found = json.loads(subprocess.check_output(command))
                         print(f"{work:<8}{files:>10} files{' with deletes' if deletes else '':<14}{found}", flush=True)
             finally:

@@ -1,15 +1,15 @@
 """Carries entries from manifests to others as bytes: nobody looks into what does not change.
 
 An entry is a head (status, snapshot, sequence numbers) and a file. The head is written anew, with what was inherited
-from the manifest in it, and so is a first row id. The rest of the file is copied, wherever the old manifest has a field
-in the very bytes that the new one needs; a field of a newer format version that the old one lacks is null. A manifest
-for which that does not hold (a decimal partition that was widened since, an unusual writer) is decoded and encoded,
-entry by entry, by PyIceberg.
+from the manifest in it, or with the snapshot by which a file leaves the table; and so is a first row id. The rest of
+the file is copied, wherever the old manifest has a field in the very bytes that the new one needs; a field of a newer
+format version that the old one lacks is null. A manifest for which that does not hold (a decimal partition that was
+widened since, an unusual writer) is decoded and encoded, entry by entry, by PyIceberg.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,7 +26,7 @@ from pyiceberg.typedef import Record, TableVersion
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from tableformat.commits.manifests import EncodedEntries, encoded, entry_schema, entry_writer
-from tableformat.inspection import Integers, UnreadableManifest, integers, read_entries
+from tableformat.inspection import Booleans, Integers, UnreadableManifest, integers, read_entries
 from tableformat.inspection.avro_columns import AvroContent, BrokenAvro, Column, columns_of
 from tableformat.inspection.avro_records import RawRecords, raw_records
 from tableformat.inspection.decoding import DELETE_ENTRY, ENTRY, DecodedManifest, decode_manifests
@@ -73,15 +73,8 @@ def carried_entries(
     order: Callable[[Record], Any],
 ) -> CarriedEntries:
     """As a manifest of that format version has them."""
-    carrying = _Carrying(io, format_version, content, spec, schema)
-    batches = [[manifests[number] for number in batch] for batch in batches_of(range(len(manifests)), manifests)]
-    decoded: list[DecodedManifest] = []
-    records: list[bytes] = []
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for found in pool.map(carrying.read, batches):
-            for manifest, its_records in found:
-                decoded.append(manifest)
-                records += its_records
+    carrying = _Carrying(io, format_version, content, spec, schema, {}, 0)
+    decoded, records = carrying.read_all(manifests)
     numbers, partitions = number_partitions(manifests, decoded)
     entries = live_entries(manifests, decoded, carrying.entry)
     ranks = np.zeros(len(partitions), np.int64)
@@ -98,20 +91,82 @@ def carried_entries(
     )
 
 
+def filtered_entries(
+    io: FileIO,
+    manifests: Sequence[ManifestFile],
+    removed: Mapping[str, Collection[int]],
+    *,
+    snapshot_id: int,
+    format_version: TableVersion,
+    content: ManifestContent,
+    spec: PartitionSpec,
+    schema: Schema,
+) -> EncodedEntries:
+    """The live entries of some manifests of one spec and content, in their order.
+
+    By the path of a manifest, `removed` has the places of those among its live entries whose files leave the table by
+    the snapshot.
+    """
+    carrying = _Carrying(io, format_version, content, spec, schema, removed, snapshot_id)
+    decoded, records = carrying.read_all(manifests)
+    numbers, partitions = number_partitions(manifests, decoded)
+    entries = live_entries(manifests, decoded, carrying.entry)
+    leaves = carrying.leaves(manifests, decoded)
+    rows, sequence_numbers = integers(entries, "records"), integers(entries, "sequence_number")[~leaves]
+    return EncodedEntries(
+        records=records,
+        rows=int(rows[~leaves].sum()),
+        partitions=[partitions.record(number) for number in np.unique(numbers).tolist()],
+        min_sequence_number=int(sequence_numbers.min()) if len(sequence_numbers) else None,
+        deleted=int(leaves.sum()),
+        deleted_rows=int(rows[leaves].sum()),
+    )
+
+
 class _Carrying:
     """Entries of manifests of one kind on their way into a manifest of that kind."""
 
     def __init__(
-        self, io: FileIO, version: TableVersion, content: ManifestContent, spec: PartitionSpec, schema: Schema
+        self,
+        io: FileIO,
+        version: TableVersion,
+        content: ManifestContent,
+        spec: PartitionSpec,
+        schema: Schema,
+        removed: Mapping[str, Collection[int]],
+        snapshot_id: int,
     ) -> None:
         self._io = io
         self._content = content
+        self._removed = removed
+        self._snapshot_id = snapshot_id
         avro = AvroSchemaConversion().iceberg_to_avro(entry_schema(version, content, spec, schema), "manifest_entry")
         self._columns = columns_of(json.dumps(avro), inline=_INLINE)
         self._writer = entry_writer(version, content, spec, schema)
         self.entry = ENTRY if content == ManifestContent.DATA else DELETE_ENTRY
 
-    def read(self, manifests: Sequence[ManifestFile]) -> list[tuple[DecodedManifest, list[bytes]]]:
+    def read_all(self, manifests: Sequence[ManifestFile]) -> tuple[list[DecodedManifest], list[bytes]]:
+        """The decoded columns of each of the manifests, and the entries of all of them."""
+        batches = [[manifests[number] for number in batch] for batch in batches_of(range(len(manifests)), manifests)]
+        decoded: list[DecodedManifest] = []
+        records: list[bytes] = []
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for found in pool.map(self._read, batches):
+                for manifest, its_records in found:
+                    decoded.append(manifest)
+                    records += its_records
+        return decoded, records
+
+    def leaves(self, manifests: Sequence[ManifestFile], decoded: Sequence[DecodedManifest]) -> Booleans:
+        """Whether the file of each of the entries leaves the table."""
+        found = [np.zeros(0, bool)]
+        for manifest, its in zip(manifests, decoded, strict=True):
+            going = np.zeros(its.entries.num_rows, bool)
+            going[list(self._removed.get(manifest.manifest_path, ()))] = True
+            found.append(going)
+        return np.concatenate(found)
+
+    def _read(self, manifests: Sequence[ManifestFile]) -> list[tuple[DecodedManifest, list[bytes]]]:
         """The decoded columns of each of the manifests, and its entries as they are to be written."""
         fetched = fetched_manifests(self._io, manifests)
         decoded = decode_manifests(fetched)
@@ -143,7 +198,8 @@ class _Carrying:
             raw = raw_records(files, cuts=cuts, keep=[_STATUS_PLACE])
         except BrokenAvro:
             return None  # decoding it will say what it is
-        records = self._joined(raw, parts, live_entries(manifests, decoded, self.entry))
+        entries = live_entries(manifests, decoded, self.entry)
+        records = self._joined(raw, parts, entries, self.leaves(manifests, decoded))
         ends = np.cumsum([manifest.entries.num_rows for manifest in decoded]).tolist()
         return [records[start:end] for start, end in pairwise([0, *ends])]
 
@@ -169,11 +225,11 @@ class _Carrying:
                 parts.append(_Copy(place, place + 1))
         return parts
 
-    def _joined(self, raw: RawRecords, parts: "Sequence[_Part]", entries: pa.Table) -> list[bytes]:
+    def _joined(self, raw: RawRecords, parts: "Sequence[_Part]", entries: pa.Table, leaves: Booleans) -> list[bytes]:
         if not entries.num_rows:
             return []
         live = np.flatnonzero(raw.columns[_STATUS_PLACE].to_numpy() != ManifestEntryStatus.DELETED.value)
-        content, columns = raw.content, [self._heads(entries)]
+        content, columns = raw.content, [self._heads(entries, leaves)]
         for part in parts:
             if isinstance(part, _Copy):
                 bounds = zip(raw.starts[part.start][live].tolist(), raw.starts[part.stop][live].tolist(), strict=True)
@@ -184,10 +240,11 @@ class _Carrying:
                 columns.append([part] * len(live))
         return [b"".join(pieces) for pieces in zip(*columns, strict=True)]
 
-    def _heads(self, entries: pa.Table) -> list[bytes]:
+    def _heads(self, entries: pa.Table, leaves: Booleans) -> list[bytes]:
+        going = pa.array(leaves)
         values = {
-            _STATUS: pa.repeat(pa.scalar(ManifestEntryStatus.EXISTING.value), entries.num_rows),
-            _SNAPSHOT_ID: entries["added_snapshot_id"],
+            _STATUS: pc.if_else(going, ManifestEntryStatus.DELETED.value, ManifestEntryStatus.EXISTING.value),
+            _SNAPSHOT_ID: pc.if_else(going, self._snapshot_id, entries["added_snapshot_id"]),
             _SEQUENCE_NUMBER: entries["sequence_number"],
             _FILE_SEQUENCE_NUMBER: entries["file_sequence_number"],
         }
@@ -201,11 +258,13 @@ class _Carrying:
         return heads
 
     def _encoded(self, manifest: ManifestFile) -> list[bytes]:
-        records = []
-        for entry in read_entries(self._io, manifest):
+        records, removed = [], self._removed.get(manifest.manifest_path, ())
+        for place, entry in enumerate(read_entries(self._io, manifest)):
             if entry.sequence_number is None:
                 raise UnreadableManifest(manifest.manifest_path, "an existing file has no sequence number")
             entry.status = ManifestEntryStatus.EXISTING
+            if place in removed:
+                entry.status, entry.snapshot_id = ManifestEntryStatus.DELETED, self._snapshot_id
             records.append(encoded(self._writer, entry))
         return records
 

@@ -77,7 +77,7 @@ def rewrite_manifests_of(
                 snapshot_id,
                 _codec(table),
             ) as writer:
-                writer.existing_encoded(entries.part(start, min(start + size, number)))
+                writer.write_encoded(entries.part(start, min(start + size, number)))
             written.append(writer.to_manifest_file())
         total += number
     replaced = frozenset(each.manifest_path for _, _, manifests, _ in groups for each in manifests)

@@ -90,13 +90,15 @@ class FullManifestWriter(ManifestWriterV2):
             metadata=self._meta,
         )
 
-    def existing_encoded(self, entries: "EncodedEntries") -> None:
-        """Entries that are `EXISTING` already, in the schema of this manifest."""
+    def write_encoded(self, entries: "EncodedEntries") -> None:
+        """Entries in the schema of this manifest, with their status."""
         writer = cast("_EntryFile", self._writer)
         for record in entries.records:
             writer.write_record(record)
-        self._existing_files += len(entries.records)
+        self._existing_files += len(entries.records) - entries.deleted
         self._existing_rows += entries.rows
+        self._deleted_files += entries.deleted
+        self._deleted_rows += entries.deleted_rows
         self._partitions += entries.partitions
         known = [n for n in (self._min_sequence_number, entries.min_sequence_number) if n is not None]
         self._min_sequence_number = min(known, default=None)
@@ -104,13 +106,17 @@ class FullManifestWriter(ManifestWriterV2):
 
 @dataclass(frozen=True)
 class EncodedEntries:
-    """Entries as bytes, and what the list says of a manifest that has them."""
+    """Entries as bytes, `EXISTING` or `DELETED`, and what the list says of a manifest that has them."""
 
     records: Sequence[bytes]
     rows: int
+    """Of the existing ones."""
     partitions: Sequence[Record]
     """Each once."""
     min_sequence_number: int | None
+    """Of the existing ones."""
+    deleted: int = 0
+    deleted_rows: int = 0
 
 
 class _EntryFile(AvroOutputFile[ManifestEntry]):

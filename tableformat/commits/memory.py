@@ -8,12 +8,24 @@ this is the difference between winning the race soon and never.
 import itertools
 import uuid
 from collections.abc import Callable, Hashable, Iterable
+from typing import Final
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
+from pyiceberg.table.snapshots import Snapshot
 
 from tableformat.engine.writing import remove_files
-from tableformat.inspection import manifest_first_row_id, read_entries
+from tableformat.inspection import (
+    SHARED_CACHE,
+    ManifestCache,
+    SnapshotFiles,
+    manifest_first_row_id,
+    read_entries,
+    snapshot_files,
+)
+
+_KEPT_BYTES: Final = 1024**3
+"""Of decoded manifests, some 200 bytes for each of a table's files: more than any but the largest have."""
 
 
 class CommitMemory:
@@ -21,6 +33,7 @@ class CommitMemory:
         self.snapshot_id = snapshot_id
         self._commit = uuid.uuid4()
         self._numbers = itertools.count()
+        self._decoded = ManifestCache(_KEPT_BYTES, beneath=SHARED_CACHE)
         self._entries: dict[tuple[str, int | None], tuple[ManifestEntry, ...]] = {}
         self._manifests: dict[Hashable, ManifestFile] = {}
         self._written: list[str] = []
@@ -35,6 +48,10 @@ class CommitMemory:
         """A file that is about to be written for this commit."""
         self._written.append(path)
 
+    def files(self, io: FileIO, snapshot: Snapshot) -> SnapshotFiles:
+        """The snapshot's live files, of which only manifests that are new since the last attempt are read."""
+        return snapshot_files(io, snapshot, self._decoded)
+
     def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
         """The manifest's live entries, read once."""
         key = (manifest.manifest_path, manifest_first_row_id(manifest))  # row ids are inherited from the list
@@ -43,7 +60,7 @@ class CommitMemory:
         return self._entries[key]
 
     def manifest(self, cause: Hashable, write: Callable[[], ManifestFile]) -> ManifestFile:
-        """The manifest that was written for this cause, written first if need be.
+        """The manifest that was written for this cause, written first if need be. Threads may ask for different causes.
 
         Each call gives a value of its own: the writer of a list sets the sequence number of its attempt in it.
         """

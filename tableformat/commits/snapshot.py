@@ -1,14 +1,16 @@
 """Writes the manifests and the manifest list of a replace snapshot.
 
 Manifests without a file that goes are carried over as they are. In the others such a file's entry becomes a
-`DELETED` one of this snapshot and the rest stay `EXISTING` with their sequence numbers. New files get the sequence
-number of the snapshot that was planned on, explicitly.
+`DELETED` one of this snapshot and the rest stay `EXISTING` with their sequence numbers; both are carried over as bytes,
+because a manifest may have ten thousand of them. New files get the sequence number of the snapshot that was planned on,
+explicitly.
 """
 
 import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
@@ -27,14 +29,16 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 
+from tableformat.commits.entries import filtered_entries
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import AddedFile, Replacement
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.errors import PermanentError
-from tableformat.inspection import manifest_first_row_id, schema_of_spec
+from tableformat.inspection import LiveFile, manifest_first_row_id, schema_of_spec
 
 _ENTRIES_PER_MANIFEST = 10_000
+_WRITERS = 2  # each has the entries of a manifest in memory
 
 
 @dataclass(frozen=True)
@@ -140,26 +144,32 @@ class _SnapshotWriter:
     def _filtered(self, base: ReplacementBase, collector: SnapshotSummaryCollector) -> list[ManifestFile]:
         """The entries of touched manifests, in as few new ones as they fit: every append left a manifest of its own."""
         for touched in base.touched:
-            for position in touched.removed:
-                self._count(collector.remove_file, touched.entries[position].data_file)
-        manifests = []
-        for together in _together(base.touched):
-            cause = tuple(
-                (touched.manifest.manifest_path, manifest_first_row_id(touched.manifest), touched.removed)
-                for touched in together
-            )
-            manifests.append(self._memory.manifest(cause, functools.partial(self._write_filtered, together)))
-        return manifests
+            for file in touched.files:
+                self._count(collector.remove_file, _removed_file(file))
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            return list(pool.map(self._filtered_together, _together(base.touched)))
+
+    def _filtered_together(self, together: Sequence[TouchedManifest]) -> ManifestFile:
+        cause = tuple(
+            (touched.manifest.manifest_path, manifest_first_row_id(touched.manifest), touched.removed)
+            for touched in together
+        )
+        return self._memory.manifest(cause, functools.partial(self._write_filtered, together))
 
     def _write_filtered(self, together: Sequence[TouchedManifest]) -> ManifestFile:
         first = together[0].manifest
+        entries = filtered_entries(
+            self._table.io,
+            [touched.manifest for touched in together],
+            {touched.manifest.manifest_path: touched.removed for touched in together},
+            snapshot_id=self._snapshot_id,
+            format_version=self._metadata.format_version,
+            content=first.content,
+            spec=self._metadata.specs()[first.partition_spec_id],
+            schema=self._schema(first.partition_spec_id),
+        )
         with self._manifest(first.partition_spec_id, first.content) as writer:
-            for touched in together:
-                for position, entry in enumerate(touched.entries):
-                    if position in touched.removed:
-                        writer.delete(entry)
-                    else:
-                        writer.existing(entry)
+            writer.write_encoded(entries)
         return writer.to_manifest_file()
 
     def _count(self, count: Callable[..., None], data_file: DataFile) -> None:
@@ -195,8 +205,8 @@ def _together(touched: Sequence[TouchedManifest]) -> list[list[TouchedManifest]]
     groups: dict[tuple[int, ManifestContent], list[list[TouchedManifest]]] = defaultdict(lambda: [[]])
     for manifest in touched:
         group = groups[manifest.manifest.partition_spec_id, manifest.manifest.content]
-        held = sum(len(member.entries) for member in group[-1])
-        if held and held + len(manifest.entries) > _ENTRIES_PER_MANIFEST:
+        held = sum(member.live for member in group[-1])
+        if held and held + manifest.live > _ENTRIES_PER_MANIFEST:
             group.append([])
         group[-1].append(manifest)
     return [members for group in groups.values() for members in group]
@@ -223,6 +233,21 @@ def data_file_of(added: AddedFile) -> DataFile:
         sort_order_id=file.sort_order_id,
     )
     data_file.spec_id = added.spec_id
+    return data_file
+
+
+def _removed_file(file: LiveFile) -> DataFile:
+    """As much of it as a summary counts."""
+    data_file = DataFile.from_args(
+        3,
+        content=file.content,
+        file_path=file.path,
+        file_format=file.file_format,
+        partition=file.partition,
+        record_count=file.records,
+        file_size_in_bytes=file.size_bytes,
+    )
+    data_file.spec_id = file.spec_id
     return data_file
 
 

@@ -7,9 +7,13 @@ to them as well; but for rows that move to another spec they are one, both where
 because such deletes hold for one partition. Delete files that have nothing left to apply to go in the same commit.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestFile
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
@@ -19,16 +23,17 @@ from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.errors import PermanentError
 from tableformat.inspection import (
-    DataIndex,
+    AppliedDeletes,
+    Booleans,
     DeleteIndex,
+    Integers,
     LiveFile,
+    LiveManifest,
+    SnapshotFiles,
     global_specs,
-    live_file,
+    integers,
     partition_key,
-    read_manifests,
 )
-
-_Entries = tuple[ManifestFile, tuple[ManifestEntry, ...]]
 
 
 class RowsDoNotMatch(PermanentError):
@@ -40,9 +45,12 @@ class TouchedManifest:
     """A manifest that has to be written again, because some of its files go."""
 
     manifest: ManifestFile
-    entries: tuple[ManifestEntry, ...]
+    live: int
+    """How many live entries it has."""
     removed: frozenset[int]
-    """Positions of the entries whose files go."""
+    """The places among them of the entries whose files go."""
+    files: tuple[LiveFile, ...]
+    """Those files."""
 
 
 @dataclass(frozen=True)
@@ -60,38 +68,33 @@ def validate_replacement(table: Table, replacement: Replacement, memory: CommitM
     name, metadata = ".".join(table.name()), table.metadata
     head, start = _head_and_start(name, metadata, replacement)
     sequence_number = start.sequence_number or 0
-    manifests = [
-        (manifest, memory.entries(table.io, manifest))
-        for manifest in read_manifests(table.io, head)
-        if manifest.has_added_files() or manifest.has_existing_files()
-    ]
-    data = [(m, entries) for m, entries in manifests if m.content == ManifestContent.DATA]
-    deletes = [(m, entries) for m, entries in manifests if m.content == ManifestContent.DELETES]
-
-    replaced = [
-        live_file(entry) for _, entries in data for entry in entries if entry.data_file.file_path in replacement.removed
-    ]
+    files = memory.files(table.io, head)
+    going: Booleans = pc.is_in(files.data["path"], pa.array(list(replacement.removed), pa.large_string())).to_numpy()
+    replaced = files.data_files(np.flatnonzero(going))
     if missing := replacement.removed.keys() - {file.path for file in replaced}:
         raise CommitConflict(f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}")
-    _no_new_position_deletes(name, deletes, sequence_number, replaced)
+    _no_new_position_deletes(name, files, sequence_number, replaced)
     if replacement.moved:
-        _no_new_equality_deletes(name, metadata, deletes, sequence_number, replacement, replaced)
+        _no_new_equality_deletes(name, metadata, files, sequence_number, replacement, replaced)
 
-    goes = [[entry.data_file.file_path in replacement.removed for entry in entries] for _, entries in data]
-    if deletes:
-        remaining = _remaining_data(metadata, data, replacement, sequence_number)
-        goes += [[remaining.is_dangling(live_file(entry)) for entry in entries] for _, entries in deletes]
-    if not any(any(going) for going in goes):
+    touched = [
+        *_touched(files.data_manifests, going, files.data_files),
+        *_touched(
+            files.delete_manifests, _dangling(metadata, files, going, replacement, sequence_number), files.delete_files
+        ),
+    ]
+    if not touched:
         raise CommitConflict(f"table {name}: somebody else has done already what this commit was to do")
+    written_again = {each.manifest.manifest_path for each in touched}
     return ReplacementBase(
         head,
         sequence_number,
-        kept=tuple(m for (m, _), going in zip(data + deletes, goes, strict=True) if not any(going)),
-        touched=tuple(
-            TouchedManifest(m, entries, frozenset(position for position, gone in enumerate(going) if gone))
-            for (m, entries), going in zip(data + deletes, goes, strict=True)
-            if any(going)
+        kept=tuple(
+            each.manifest
+            for each in (*files.data_manifests, *files.delete_manifests)
+            if each.manifest.manifest_path not in written_again
         ),
+        touched=tuple(touched),
     )
 
 
@@ -113,15 +116,9 @@ def _head_and_start(name: str, metadata: TableMetadata, replacement: Replacement
     return head, start
 
 
-def _no_new_position_deletes(name: str, deletes: list[_Entries], since: int, replaced: list[LiveFile]) -> None:
+def _no_new_position_deletes(name: str, files: SnapshotFiles, since: int, replaced: list[LiveFile]) -> None:
     """A position delete or deletion vector that came since names rows by their place in files that go."""
-    recent = [
-        live_file(entry)
-        for manifest, entries in deletes
-        if manifest.sequence_number > since
-        for entry in entries
-        if (entry.sequence_number or 0) > since and entry.data_file.content == DataFileContent.POSITION_DELETES
-    ]
+    recent = _deletes_since(files, DataFileContent.POSITION_DELETES, since)
     if not recent:
         return
     index = DeleteIndex(recent, global_specs=())
@@ -133,7 +130,7 @@ def _no_new_position_deletes(name: str, deletes: list[_Entries], since: int, rep
 def _no_new_equality_deletes(
     name: str,
     metadata: TableMetadata,
-    deletes: list[_Entries],
+    files: SnapshotFiles,
     since: int,
     replacement: Replacement,
     replaced: list[LiveFile],
@@ -142,30 +139,46 @@ def _no_new_equality_deletes(
     everywhere = global_specs(metadata)
     touched = {file.partition_key for file in replaced if file.path in replacement.moved}
     touched |= {partition_key(added.spec_id, added.partition) for added in replacement.added if added.moved}
-    for manifest, entries in deletes:
-        if manifest.sequence_number <= since or manifest.partition_spec_id in everywhere:
-            continue
-        for entry in entries:
-            is_equality = entry.data_file.content == DataFileContent.EQUALITY_DELETES
-            if is_equality and (entry.sequence_number or 0) > since and live_file(entry).partition_key in touched:
-                raise CommitConflict(
-                    f"table {name}: rows of a partition that files move from or to were deleted meanwhile by "
-                    f"{entry.data_file.file_path}"
-                )
+    for delete in _deletes_since(files, DataFileContent.EQUALITY_DELETES, since):
+        if delete.spec_id not in everywhere and delete.partition_key in touched:
+            raise CommitConflict(
+                f"table {name}: rows of a partition that files move from or to were deleted meanwhile by {delete.path}"
+            )
 
 
-def _remaining_data(
-    metadata: TableMetadata, data: list[_Entries], replacement: Replacement, sequence_number: int
-) -> DataIndex:
-    index = DataIndex(
-        (
-            live_file(entry)
-            for _, entries in data
-            for entry in entries
-            if entry.data_file.file_path not in replacement.removed
-        ),
-        global_specs=global_specs(metadata),
-    )
-    for added in replacement.added:
-        index.add_new(partition_key(added.spec_id, added.partition), sequence_number)
-    return index
+def _deletes_since(files: SnapshotFiles, content: DataFileContent, since: int) -> list[LiveFile]:
+    is_recent = integers(files.deletes, "sequence_number") > since
+    return files.delete_files(np.flatnonzero(is_recent & (integers(files.deletes, "content") == content.value)))
+
+
+def _dangling(
+    metadata: TableMetadata, files: SnapshotFiles, going: Booleans, replacement: Replacement, sequence_number: int
+) -> Booleans:
+    """Whether each delete file has nothing left to apply to: no file that stays, and none that is added.
+
+    Equality deletes can apply to added files; position deletes cannot, which name files that were there before them.
+    """
+    if not files.deletes.num_rows:
+        return np.zeros(0, bool)
+    everywhere = global_specs(metadata)
+    staying = replace(files, data=files.data.filter(pa.array(~going)))
+    dangling: Booleans = AppliedDeletes(staying, global_specs=everywhere).files_reached == 0
+    is_equality = integers(files.deletes, "content") == DataFileContent.EQUALITY_DELETES.value
+    is_later = integers(files.deletes, "sequence_number") > sequence_number
+    added = {partition_key(each.spec_id, each.partition) for each in replacement.added}
+    rows = np.flatnonzero(dangling & is_equality & is_later)
+    for row, delete in zip(rows, files.delete_files(rows), strict=True):
+        dangling[row] = not added if delete.spec_id in everywhere else delete.partition_key not in added
+    return dangling
+
+
+def _touched(
+    manifests: Sequence[LiveManifest], going: Booleans, files_at: Callable[[Integers], list[LiveFile]]
+) -> Iterator[TouchedManifest]:
+    start = 0
+    for each in manifests:
+        places = np.flatnonzero(going[start : start + each.files])
+        if len(places):
+            files = tuple(files_at(start + places))
+            yield TouchedManifest(each.manifest, each.files, frozenset(places.tolist()), files)
+        start += each.files

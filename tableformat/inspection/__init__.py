@@ -2,15 +2,17 @@
 
 from tableformat.inspection.applied_deletes import AppliedDeletes
 from tableformat.inspection.decoding import FORMATS, UnreadableManifest
-from tableformat.inspection.deletes import DataIndex, DeleteIndex, names_one_file
+from tableformat.inspection.deletes import DeleteIndex, names_one_file
 from tableformat.inspection.files import LiveFile, live_file
 from tableformat.inspection.health import TableHealth, table_health
 from tableformat.inspection.manifests import manifest_first_row_id, read_entries, read_manifests
 from tableformat.inspection.partitions import global_specs, partition_key, schema_of_spec
+from tableformat.inspection.reading import SHARED_CACHE, ManifestCache
 from tableformat.inspection.snapshot_files import (
     Booleans,
     Floats,
     Integers,
+    LiveManifest,
     Partitions,
     SnapshotFiles,
     integers,
@@ -19,13 +21,15 @@ from tableformat.inspection.snapshot_files import (
 
 __all__ = [
     "FORMATS",
+    "SHARED_CACHE",
     "AppliedDeletes",
     "Booleans",
-    "DataIndex",
     "DeleteIndex",
     "Floats",
     "Integers",
     "LiveFile",
+    "LiveManifest",
+    "ManifestCache",
     "Partitions",
     "SnapshotFiles",
     "TableHealth",

@@ -5,7 +5,6 @@ it names. An equality delete applies to older files of its partition and spec, o
 its spec is unpartitioned.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable
 
@@ -60,35 +59,3 @@ class DeleteIndex:
         if self._by_path:
             candidates += self._by_path.get(data.path.encode(), ())
         return [file for file in candidates if applies(file, data, global_specs=self._global_specs)]
-
-
-class DataIndex:
-    """Finds out whether a delete file still has something to apply to."""
-
-    def __init__(self, data: Iterable[LiveFile], *, global_specs: Collection[int]) -> None:
-        self._global_specs = global_specs
-        self._paths: dict[tuple[Hashable, ...], list[tuple[bytes, int]]] = defaultdict(list)
-        self._oldest: dict[tuple[Hashable, ...], int] = {}
-        for file in data:
-            self._paths[file.partition_key].append((file.path.encode(), file.sequence_number))
-            self.add_new(file.partition_key, file.sequence_number)
-        for paths in self._paths.values():
-            paths.sort()
-
-    def add_new(self, partition: tuple[Hashable, ...], sequence_number: int) -> None:
-        """Note a file that is only now being added: equality deletes can apply to it, but none names it yet."""
-        self._oldest[partition] = min(self._oldest.get(partition, sequence_number), sequence_number)
-
-    def is_dangling(self, deletes: LiveFile) -> bool:
-        """Whether no data file is left that the delete file applies to."""
-        if deletes.content == DataFileContent.EQUALITY_DELETES:
-            if deletes.spec_id in self._global_specs:
-                oldest = min(self._oldest.values(), default=None)
-            else:
-                oldest = self._oldest.get(deletes.partition_key)
-            return oldest is None or oldest >= deletes.sequence_number
-        paths = self._paths.get(deletes.partition_key, [])
-        if deletes.path_bounds is not None:
-            lower, upper = deletes.path_bounds
-            paths = paths[bisect_left(paths, (lower, -1)) : bisect_right(paths, (upper, 1 << 63))]
-        return all(sequence_number > deletes.sequence_number for _, sequence_number in paths)

@@ -29,10 +29,11 @@ _KEPT_BYTES: Final = 64 * 1024 * 1024
 
 
 class ManifestCache:
-    """What was decoded lately, up to a size; the longest unused goes first."""
+    """What was decoded lately, up to a size; the longest unused goes first. What it lacks may be in one beneath it."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, beneath: "ManifestCache | None" = None) -> None:
         self._max_bytes = max_bytes
+        self._beneath = beneath
         self._bytes = 0
         self._manifests: OrderedDict[Hashable, DecodedManifest] = OrderedDict()
         self._lock = threading.Lock()
@@ -42,7 +43,11 @@ class ManifestCache:
             found = self._manifests.get(key)
             if found is not None:
                 self._manifests.move_to_end(key)
-            return found
+                return found
+        found = self._beneath.get(key) if self._beneath is not None else None
+        if found is not None:
+            self.put(key, found)
+        return found
 
     def put(self, key: Hashable, manifest: DecodedManifest) -> None:
         with self._lock:
@@ -55,12 +60,14 @@ class ManifestCache:
                 self._bytes -= dropped.size_bytes
 
 
-_cache = ManifestCache(max_bytes=_KEPT_BYTES)
+SHARED_CACHE: Final = ManifestCache(max_bytes=_KEPT_BYTES)
 
 
-def decoded_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DecodedManifest]:
+def decoded_manifests(
+    io: FileIO, manifests: Sequence[ManifestFile], cache: ManifestCache = SHARED_CACHE
+) -> list[DecodedManifest]:
     """The live entries of each of the manifests. Raises `UnreadableManifest` if one is broken or missing."""
-    found = {number: _cache.get(_key(manifest)) for number, manifest in enumerate(manifests)}
+    found = {number: cache.get(_key(manifest)) for number, manifest in enumerate(manifests)}
     missing = [number for number, manifest in found.items() if manifest is None]
 
     def decode(numbers: Sequence[int]) -> list[DecodedManifest]:
@@ -70,7 +77,7 @@ def decoded_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[Dec
     with ThreadPoolExecutor(min(_DECODERS, len(batches)) or 1) as pool:
         for batch, decoded in zip(batches, pool.map(decode, batches), strict=True):
             for number, manifest in zip(batch, decoded, strict=True):
-                _cache.put(_key(manifests[number]), manifest)
+                cache.put(_key(manifests[number]), manifest)
                 found[number] = manifest
     return [manifest for manifest in found.values() if manifest is not None]
 

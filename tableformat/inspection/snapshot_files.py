@@ -29,7 +29,7 @@ from tableformat.inspection.decoding import (
 )
 from tableformat.inspection.files import LiveFile
 from tableformat.inspection.manifests import manifest_first_row_id, read_manifests
-from tableformat.inspection.reading import decoded_manifests
+from tableformat.inspection.reading import SHARED_CACHE, ManifestCache, decoded_manifests
 
 Integers = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -62,6 +62,13 @@ class Partitions:
 
 
 @dataclass(frozen=True)
+class LiveManifest:
+    manifest: ManifestFile
+    files: int
+    """How many live files it has: as many rows, behind those of the manifests before it."""
+
+
+@dataclass(frozen=True)
 class SnapshotFiles:
     """A row for each file: where it is, its size and its rows, its spec and the number of its partition, its sequence
     numbers, who added it, its sort order, row ids and encryption; of deletes, what they apply to as well."""
@@ -70,6 +77,8 @@ class SnapshotFiles:
     data: pa.Table
     deletes: pa.Table
     partitions: Partitions
+    data_manifests: tuple[LiveManifest, ...] = ()
+    delete_manifests: tuple[LiveManifest, ...] = ()
 
     def data_files(self, rows: Integers) -> list[LiveFile]:
         return self._live_files(self.data.take(pa.array(rows, pa.int64())))
@@ -114,13 +123,17 @@ def integers(table: pa.Table, column: str) -> Integers:
     return values
 
 
-def snapshot_files(io: FileIO, snapshot: Snapshot | None) -> SnapshotFiles:
+def snapshot_files(io: FileIO, snapshot: Snapshot | None, cache: ManifestCache = SHARED_CACHE) -> SnapshotFiles:
     """Every live file of the snapshot, in the order of its manifests."""
     manifests = () if snapshot is None else tuple(read_manifests(io, snapshot))
     live = [manifest for manifest in manifests if manifest.has_added_files() or manifest.has_existing_files()]
     of_data = [manifest for manifest in live if manifest.content == ManifestContent.DATA]
     of_deletes = [manifest for manifest in live if manifest.content == ManifestContent.DELETES]
-    decoded = decoded_manifests(io, [*of_data, *of_deletes])
+    decoded = decoded_manifests(io, [*of_data, *of_deletes], cache)
+    known = [
+        LiveManifest(manifest, found.entries.num_rows)
+        for manifest, found in zip([*of_data, *of_deletes], decoded, strict=True)
+    ]
     numbers, partitions = number_partitions([*of_data, *of_deletes], decoded)
     data = live_entries(of_data, decoded[: len(of_data)], ENTRY)
     deletes = live_entries(of_deletes, decoded[len(of_data) :], DELETE_ENTRY)
@@ -129,6 +142,8 @@ def snapshot_files(io: FileIO, snapshot: Snapshot | None) -> SnapshotFiles:
         data.append_column("partition", pa.array(numbers[: data.num_rows])),
         deletes.append_column("partition", pa.array(numbers[data.num_rows :])),
         partitions,
+        tuple(known[: len(of_data)]),
+        tuple(known[len(of_data) :]),
     )
 
 

@@ -19,15 +19,17 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DecimalType, IcebergType, IntegerType, LongType, NestedField
 
 from tableformat.commits import entries as carrying
-from tableformat.commits.entries import CarriedEntries, carried_entries
+from tableformat.commits.entries import CarriedEntries, carried_entries, filtered_entries
 from tableformat.commits.manifests import FullManifestWriter
 from tableformat.inspection import UnreadableManifest, partition_key, read_entries, read_manifests
+from tableformat.inspection.avro_columns import parse_avro
 from tests.unit.inspection.avro import block, field, header, long, text
 from tests.unit.inspection.manifests import IO, Folder, data_file
 from tests.unit.inspection.test_snapshot_files import CODECS, VALUES, VERSIONS, entries
 
 Comparable = tuple[object, ...]
 statistics = st.none() | st.dictionaries(st.integers(1, 2**31 - 1), st.integers(0, 2**40), max_size=4)
+EMPTY: st.SearchStrategy[frozenset[int]] = st.just(frozenset())
 bounds = st.none() | st.dictionaries(st.integers(1, 2**31 - 1), st.binary(max_size=70), max_size=4)
 
 
@@ -48,7 +50,7 @@ def rewritten(folder: Folder, carried: CarriedEntries, content: ManifestContent)
     with FullManifestWriter(
         folder.format_version, content, folder.spec, folder.schema, output, 99, folder.codec
     ) as writer:
-        writer.existing_encoded(carried.part(0, len(carried.records)))
+        writer.write_encoded(carried.part(0, len(carried.records)))
     return writer.to_manifest_file()
 
 
@@ -108,6 +110,47 @@ def assert_same_entries(
     assert said == listed(writer.to_manifest_file())
 
 
+def assert_same_but_for_what_leaves(
+    folder: Folder,
+    manifests: Sequence[ManifestFile],
+    content: ManifestContent,
+    removed: Mapping[str, frozenset[int]],
+) -> None:
+    """As PyIceberg would have written them, entry by entry."""
+    filtered = filtered_entries(
+        IO,
+        manifests,
+        removed,
+        snapshot_id=99,
+        format_version=folder.format_version,
+        content=content,
+        spec=folder.spec,
+        schema=folder.schema,
+    )
+    ours, theirs = (IO.new_output(f"file://{folder.path}/{uuid.uuid4()}.avro") for _ in range(2))
+    kind = (folder.format_version, content, folder.spec, folder.schema)
+    with FullManifestWriter(*kind, ours, 99, folder.codec) as writer:
+        writer.write_encoded(filtered)
+    with FullManifestWriter(*kind, theirs, 99, folder.codec) as reference:
+        for manifest in manifests:
+            for place, entry in enumerate(read_entries(IO, manifest)):
+                leaves = place in removed.get(manifest.manifest_path, ())
+                (reference.delete if leaves else reference.existing)(entry)
+    found, expected = writer.to_manifest_file(), reference.to_manifest_file()
+    assert listed(found) == listed(expected)
+    assert bytes_of_entries(found) == bytes_of_entries(expected)
+
+
+def first_of_each(manifests: Sequence[ManifestFile]) -> dict[str, frozenset[int]]:
+    return {manifest.manifest_path: frozenset({0}) for manifest in manifests}
+
+
+def bytes_of_entries(manifest: ManifestFile) -> bytes:
+    """In their order, with those of files that have left."""
+    with IO.new_input(manifest.manifest_path).open() as stream:
+        return b"".join(content for _, content in parse_avro(stream.read()).unpacked_blocks())
+
+
 def listed(manifest: ManifestFile) -> Comparable:
     """What a manifest list says of it, but for where it is."""
     return tuple(repr(manifest[position]) for position in range(2, len(manifest)))
@@ -148,7 +191,13 @@ def test_carried_entries_are_what_pyiceberg_reads(data: st.DataObject) -> None:
             manifests.append(source.manifest(chosen, content, statuses=statuses, sequence_number=4))
         snapshot = target.snapshot(manifests, first_row_id=1000 if version == 3 else None)
 
-        assert_same_entries(target, read_manifests(IO, snapshot), content)
+        listed_manifests = read_manifests(IO, snapshot)
+        assert_same_entries(target, listed_manifests, content)
+        live = {each.manifest_path: len(read_entries(IO, each)) for each in listed_manifests}
+        if any(live.values()):
+            places = {path: st.frozensets(st.sampled_from(range(n))) if n else EMPTY for path, n in live.items()}
+            removed = data.draw(st.fixed_dictionaries(places))
+            assert_same_but_for_what_leaves(target, listed_manifests, content, removed)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +226,16 @@ def test_a_partition_type_may_have_been_widened(
     monkeypatch.setattr(carrying, "read_entries", noting)
 
     assert_same_entries(new, manifests)
-    assert decoded == ([] if is_copied else [made[0].manifest_path])
+    assert_same_but_for_what_leaves(new, manifests, ManifestContent.DATA, first_of_each(manifests))
+    assert set(decoded) == (set() if is_copied else {made[0].manifest_path})
 
 
 def test_a_version_1_manifest_in_a_version_2_table_is_decoded(tmp_path: Path) -> None:
     """It does not say which content its files have, and a manifest of version 2 must."""
     made = [Folder(tmp_path, 1).manifest([data_file("file:///old")]), Folder(tmp_path, 2).manifest([data_file()])]
-    assert_same_entries(Folder(tmp_path, 2), read_manifests(IO, Folder(tmp_path, 2).snapshot(made)))
+    manifests = read_manifests(IO, Folder(tmp_path, 2).snapshot(made))
+    assert_same_entries(Folder(tmp_path, 2), manifests)
+    assert_same_but_for_what_leaves(Folder(tmp_path, 2), manifests, ManifestContent.DATA, first_of_each(manifests[:1]))
 
 
 def test_an_unusual_manifest_among_others_is_decoded(tmp_path: Path) -> None:
