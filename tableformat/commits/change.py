@@ -78,7 +78,7 @@ def commit_change(
         backoff = backoff or Backoff(_policy(table), sleep=sleep)
         name = ".".join(identifier)
         try:
-            _swap(table, change)
+            swap(table, change)
             return table
         except (NoSuchTableError, PermanentError, ValueError, NotImplementedError):
             raise  # from before the swap: the table is gone, or the change was refused
@@ -99,7 +99,9 @@ def commit_change(
             ) from failure
 
 
-def _swap(table: Table, change: Change) -> None:
+def swap(table: Table, change: Change) -> None:
+    """One attempt, whose failure may be any error of the catalog's."""
+    # PyIceberg writes metadata of version 3 only when told to in the same commit.
     first: tuple[TableUpdate, ...] = (WriteFormatV3Update(),) if table.metadata.format_version >= 3 else ()
     # With the catalog's own clean-up of old metadata files, which no public name offers.
     table._do_commit((*first, *change.updates), change.requirements)

@@ -15,23 +15,17 @@ from collections.abc import Callable
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    SetSnapshotRefUpdate,
-)
 from pyiceberg.typedef import Identifier
 
+from tableformat.commits.change import swap
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.commits.head import on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.snapshot import PreparedSnapshot, prepare_snapshot
 from tableformat.commits.validation import validate_replacement
-from tableformat.declaration.format_v3 import WriteFormatV3Update
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +79,7 @@ class _Attempts:
     def swap(self, table: Table, prepared: PreparedSnapshot) -> bool:
         self.count += 1
         try:
-            _swap(table, prepared)
+            swap(table, on_main(table, prepared.snapshot))
         except CommitFailedException as error:
             self.last_failure = error
             return False
@@ -107,30 +101,6 @@ class _Attempts:
         """Removes what was written, unless an attempt may still land."""
         if self.unknown is None:
             self.memory.remove_unused(table.io)
-
-
-def _swap(table: Table, prepared: PreparedSnapshot) -> None:
-    main = table.metadata.refs[MAIN_BRANCH]
-    table._do_commit(  # with the catalog's own clean-up of old metadata files, which no public name offers
-        updates=(
-            # PyIceberg writes metadata of version 3 only when told to in the same commit.
-            *([WriteFormatV3Update()] if table.metadata.format_version >= 3 else []),
-            AddSnapshotUpdate(snapshot=prepared.snapshot),
-            SetSnapshotRefUpdate(
-                ref_name=MAIN_BRANCH,
-                type=SnapshotRefType.BRANCH,
-                snapshot_id=prepared.snapshot.snapshot_id,
-                # The branch keeps its own retention: leaving these out would erase it.
-                max_ref_age_ms=main.max_ref_age_ms,
-                max_snapshot_age_ms=main.max_snapshot_age_ms,
-                min_snapshots_to_keep=main.min_snapshots_to_keep,
-            ),
-        ),
-        requirements=(
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=prepared.snapshot.parent_snapshot_id),
-        ),
-    )
 
 
 def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, sleep: Callable[[float], None]) -> Table:
