@@ -258,7 +258,10 @@ class PointerCatalog(MetastoreCatalog, ABC):
     ) -> StagedTable:
         if current is None:
             self._require_namespace(identifier[:-1])
-        return self._update_and_stage_table(current, identifier, requirements, updates)
+        staged = self._update_and_stage_table(current, identifier, requirements, updates)
+        if current is not None:
+            staged.metadata = _not_dated_back(staged.metadata, current.metadata)
+        return staged
 
     @staticmethod
     def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
@@ -313,6 +316,24 @@ class PointerCatalog(MetastoreCatalog, ABC):
     def _require_namespace(self, namespace: Identifier) -> None:
         if not self.namespace_exists(namespace):
             raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+
+
+def _not_dated_back(metadata: TableMetadata, base: TableMetadata) -> TableMetadata:
+    """The metadata, no older than what it is based on, whose writer's clock may be ahead of ours.
+
+    Java refuses to load a table whose history goes back in time by more than a minute.
+    """
+    least = base.last_updated_ms
+    if metadata.last_updated_ms >= least:
+        return metadata
+    known = {(entry.snapshot_id, entry.timestamp_ms) for entry in base.snapshot_log}
+    log = [
+        entry
+        if (entry.snapshot_id, entry.timestamp_ms) in known
+        else entry.model_copy(update={"timestamp_ms": max(entry.timestamp_ms, least)})
+        for entry in metadata.snapshot_log
+    ]
+    return metadata.model_copy(update={"last_updated_ms": least, "snapshot_log": log})
 
 
 def _check_identity(identifier: Identifier, pointer: Pointer, found: UUID) -> None:

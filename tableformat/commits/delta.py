@@ -5,7 +5,6 @@ a removed file and no other goes with it, deletion vectors among them. A data fi
 the position deletes that a new vector takes over go as well.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from pyiceberg.table.snapshots import (
 from tableformat.commits.errors import CommitConflict
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.memory import CommitMemory
+from tableformat.commits.times import next_snapshot_ms
 from tableformat.errors import PermanentError
 from tableformat.inspection import read_manifests, schema_of_spec
 from tableformat.inspection.manifests import path_bounds
@@ -113,7 +113,7 @@ class _DeltaWriter:
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=head.snapshot_id if head else None,
             sequence_number=sequence_number,
-            timestamp_ms=max(int(time.time() * 1000), head.timestamp_ms if head else 0),
+            timestamp_ms=next_snapshot_ms(metadata),
             manifest_list=path,
             summary=update_snapshot_summaries(
                 Summary(self._delta.operation, **changes), head.summary if head else None

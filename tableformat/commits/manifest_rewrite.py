@@ -6,7 +6,6 @@ parent's.
 """
 
 import itertools
-import time
 import uuid
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pyiceberg.typedef import Record
 from tableformat.commits.entries import carried_entries
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.runs import RUN_ID
+from tableformat.commits.times import next_snapshot_ms
 from tableformat.errors import PermanentError
 from tableformat.inspection import schema_of_spec
 
@@ -117,7 +117,7 @@ def snapshot_with(
         snapshot_id=rewritten.snapshot_id,
         parent_snapshot_id=head.snapshot_id,
         sequence_number=sequence_number,
-        timestamp_ms=max(int(time.time() * 1000), head.timestamp_ms),
+        timestamp_ms=next_snapshot_ms(metadata),
         manifest_list=path,
         summary=Summary(Operation.REPLACE, **totals.additional_properties),
         schema_id=metadata.current_schema_id,

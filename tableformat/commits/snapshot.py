@@ -7,7 +7,6 @@ explicitly.
 """
 
 import functools
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +32,7 @@ from tableformat.commits.entries import filtered_entries
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import AddedFile, Replacement
+from tableformat.commits.times import next_snapshot_ms
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.errors import PermanentError
 from tableformat.inspection import LiveFile, manifest_first_row_id, schema_of_spec
@@ -94,7 +94,7 @@ class _SnapshotWriter:
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=base.head.snapshot_id,
             sequence_number=sequence_number,
-            timestamp_ms=max(int(time.time() * 1000), base.head.timestamp_ms),
+            timestamp_ms=next_snapshot_ms(self._metadata),
             manifest_list=path,
             summary=_summary(
                 base.head,
