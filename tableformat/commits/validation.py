@@ -73,6 +73,8 @@ def validate_replacement(table: Table, replacement: Replacement, memory: CommitM
     replaced = files.data_files(np.flatnonzero(going))
     if missing := replacement.removed.keys() - {file.path for file in replaced}:
         raise CommitConflict(f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}")
+    if len(replaced) > len(replacement.removed):  # the rows of the second would go, and nothing comes for them
+        raise CommitConflict(f"table {name}: a replaced file was added once more")
     _no_new_position_deletes(name, files, sequence_number, replaced)
     if replacement.moved:
         _no_new_equality_deletes(name, metadata, files, sequence_number, replacement, replaced)

@@ -1,6 +1,8 @@
 """Whether a table can be rewritten exactly. What is not known to be possible is refused, before anything is written."""
 
+from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +60,8 @@ _KNOWN_TYPES = (
     | UUIDType
 )
 
+_PATHS_AT_A_TIME: Final = 10_000
+
 
 def require_rewritable(table: Table, files: SnapshotFiles) -> None:
     """Raise `UnsupportedTable` if any row of the table could come out of a rewrite as another."""
@@ -85,10 +89,34 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
 
 def require_rewritable_files(table: Table, files: SnapshotFiles, data_rows: Integers, delete_rows: Integers) -> None:
     """The same for the files that a plan would read. Only those that look unusual become objects to be judged."""
+    _require_each_once(table, files.data["path"], data_rows)
     for file in files.data_files(_unusual(files.data, data_rows)):
         require_rewritable_file(table, file)
     for file in files.delete_files(_unusual(files.deletes, delete_rows)):
         require_rewritable_file(table, file)
+
+
+def _require_each_once(table: Table, paths: pa.ChunkedArray, rows: Integers) -> None:
+    """A file that was committed twice has its rows twice; a commit removes it by its path, and so both at once."""
+    if not len(rows):
+        return
+    # As numbers, a few at a time: a search among a million paths would take hundreds of megabytes.
+    starts = range(0, len(paths), _PATHS_AT_A_TIME)
+    parts = (paths.slice(start, _PATHS_AT_A_TIME).to_pylist() for start in starts)
+    hashes = np.fromiter((hash(path) for part in parts for path in part), np.int64, len(paths))
+    values, counts = np.unique(hashes, return_counts=True)
+    if len(values) == len(hashes):
+        return
+    alike = np.flatnonzero(np.isin(hashes, values[counts > 1]))
+    candidates = paths.take(pa.array(alike)).to_pylist()
+    times, planned = Counter(candidates), np.isin(alike, rows).tolist()
+    for path, is_planned in zip(candidates, planned, strict=True):
+        if is_planned and times[path] > 1:
+            raise UnsupportedTable(
+                ".".join(table.name()),
+                f"{path} is in it more than once",
+                "Write its rows anew with another engine, once or twice as they should be",
+            )
 
 
 def _unusual(files: pa.Table, rows: Integers) -> Integers:

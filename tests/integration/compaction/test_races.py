@@ -16,7 +16,7 @@ from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.commits import CommitOutcomeUnknown
 from tableformat.inspection import reading
 from tableformat.inspection.decoding import EncodedManifest
-from tableformat.maintenance import Executor, InProcessExecutor
+from tableformat.maintenance import Executor, InProcessExecutor, UnsupportedTable
 from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.compaction.run import CompactionFailed
 from tests.integration.compaction.deletes import delete_equal, delete_positions
@@ -118,6 +118,19 @@ def test_rows_rewritten_during_the_rewrite_stay_as_the_other_writer_left_them(
 
     assert result.replans == 1
     assert ids(table) == [*(i for i in range(60) if i != 3), 500]
+
+
+def test_a_file_that_is_added_once_more_meanwhile_keeps_its_rows(catalog: SqlCatalog, table: Table) -> None:
+    def add_again() -> None:
+        again = catalog.load_table(IDENTIFIER)
+        with again.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+            append.append_data_file(data_files(again)[0])
+
+    before = Counter(ids(table))
+    with pytest.raises(UnsupportedTable, match="more than once"):
+        run(catalog, Meanwhile(add_again))
+
+    assert (Counter(ids(table)) - before).total() == 10
 
 
 def test_position_deletes_that_arrive_meanwhile_make_the_run_plan_again(catalog: SqlCatalog, table: Table) -> None:

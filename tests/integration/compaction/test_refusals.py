@@ -67,6 +67,24 @@ def test_a_file_that_cannot_be_rewritten_exactly_makes_the_plan_refuse(
     assert "table db.events is left alone" in str(refusal.value)
 
 
+@pytest.mark.parametrize("changes", [{}, {"max_bytes_per_run": 1}, {"commit_every_tasks": 1}])
+def test_a_file_that_is_there_twice_keeps_its_rows(catalog: SqlCatalog, changes: dict[str, int]) -> None:
+    table = create(catalog)
+    append_many(table, 5, rows=100)
+    twice = data_files(table)
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in twice:
+            append.append_data_file(file)
+    before = stored_rows(table)
+    in_two_tasks = CompactionOptions(target_file_bytes=sum(file.file_size_in_bytes for file in twice), **changes)
+    in_two_tasks = in_two_tasks.model_copy(update={"max_bytes_per_task": in_two_tasks.target_file_bytes})
+
+    with pytest.raises(UnsupportedTable, match="more than once"):
+        compacted(catalog, in_two_tasks)
+
+    assert stored_rows(table.refresh()) == before
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
