@@ -72,22 +72,25 @@ def _remove(
     if options.action is OrphanAction.REPORT:
         return result
     if options.action is OrphanAction.DELETE:
-        return _with(result, _delete(table, plan, plan.orphans, store))
+        deleted, outcome = _delete(table, plan, plan.orphans, store)
+        _require_all_deleted(plan, outcome)
+        return _with(result, deleted)
     marks = MarkList(table, store)
     marked = marks.read()
     due = marked.due(plan.orphans, now_ms=now_ms, grace_ms=options.grace_ms)
-    deleted = _delete(table, plan, due, store)
+    deleted, outcome = _delete(table, plan, due, store)
     waiting = [file for file in plan.orphans if file not in deleted]
     marks.write(marked.carried_over(waiting, now_ms=now_ms))
+    _require_all_deleted(plan, outcome)  # after the marks: a file that never goes must not keep all others from going
     return _with(result, deleted, waiting=len(waiting))
 
 
 def _delete(
     table: Table, plan: OrphanPlan, files: list[StoredFile] | tuple[StoredFile, ...], store: FileStore
-) -> set[StoredFile]:
-    """The files that are gone."""
+) -> tuple[set[StoredFile], Deleted]:
+    """The files that are gone, and what the storage said."""
     if not files:
-        return set()
+        return set(), Deleted()
     table.refresh()
     candidates = [(file, TableFile(file.location, FileKind.DATA, file.size_bytes)) for file in files]
     with reading(table):
@@ -103,9 +106,12 @@ def _delete(
         store.delete(locations[start : start + _DELETED_AT_A_TIME])
         for start in range(0, len(locations), _DELETED_AT_A_TIME)
     )
+    return {going[location] for location in (*outcome.deleted, *outcome.missing)}, outcome
+
+
+def _require_all_deleted(plan: OrphanPlan, outcome: Deleted) -> None:
     if outcome.failed:
         raise DeletionIncomplete(plan.table, len(outcome.deleted), outcome.failed)
-    return {going[location] for location in (*outcome.deleted, *outcome.missing)}
 
 
 def _with(result: OrphanResult, deleted: set[StoredFile], waiting: int = 0) -> OrphanResult:

@@ -378,6 +378,19 @@ def test_what_could_not_be_deleted_is_named(written: Table) -> None:
     assert on_disk(written) - reachable(written) == {stuck}
 
 
+def test_a_file_that_can_never_be_deleted_does_not_keep_later_orphans_for_ever(written: Table) -> None:
+    stuck = put(written, "data/stuck.parquet")
+    now, store = later(written, days=10), Stubborn(open_store(written.io), "stuck")
+    clean(written, MARK, now=now, store=store)
+    put(written, "data/found-later.parquet")
+
+    for days in (7, 14):
+        with pytest.raises(DeletionIncomplete):
+            clean(written, MARK, now=now + timedelta(days=days), store=store)
+
+    assert on_disk(written) - reachable(written) == {stuck}
+
+
 def test_killed_after_every_call_and_run_again_it_ends_the_same(tmp_path: Path) -> None:
     original, backup = tmp_path / "original", tmp_path / "backup"
     original.mkdir()
