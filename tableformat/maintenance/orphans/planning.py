@@ -26,7 +26,7 @@ from tableformat.maintenance.reachability import (
     metadata_files,
     statistics_files,
 )
-from tableformat.maintenance.storage import FileStore, Place, StoredFile, within
+from tableformat.maintenance.storage import FileStore, Place, StoredFile, comparable_folder, within
 
 ReadLivePaths = Callable[[Sequence[TableFile]], Iterator[PackedPaths]]
 """Reads manifests into the paths of the files that live in them, as `live_paths` does; in any place and portions."""
@@ -137,7 +137,7 @@ def _list(table: Table, folders: tuple[str, ...], modified_before_ms: int, store
     current, hidden = key_of(table.metadata_location), hidden_by_name(table.metadata)
     for folder in folders:
         root = Place.of(folder)
-        prefix = root.comparable_path + "/"
+        prefix = comparable_folder(folder) + "/"
         for file in store.files(folder):
             listing.count += 1
             place = Place.of(file.location)

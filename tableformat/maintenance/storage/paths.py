@@ -1,12 +1,15 @@
 """Locations taken apart without loss, and compared as storage sees them.
 
-`file:/a`, `file:///a` and `/a` are one file; `s3`, `s3a` and `s3n` are one store. Where two spellings may or may not be
+`file:/a`, `file:///a` and `/a` are one file, and so is what a symbolic link on the way to it makes of its name; `s3`,
+`s3a` and `s3n` are one store. Where two spellings may or may not be
 one file (doubled slashes), they compare as equal: whoever asks wants to know what may be deleted, and a file that is
 taken for a live one stays. Nothing here decodes or cuts a name: `%20`, `#` and `?` are letters like any other.
 """
 
+import os.path
 import posixpath
 from dataclasses import dataclass
+from functools import lru_cache
 
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "wasb", "abfss": "abfs", "": "file"}
 
@@ -51,7 +54,7 @@ class Place:
     @property
     def comparable_path(self) -> str:
         """Equal for every spelling of one path inside one store."""
-        return comparable_path(self.path)
+        return comparable_path(_without_links(self.path) if self.is_local else self.path)
 
 
 def comparable_path(path: str) -> str:
@@ -61,7 +64,21 @@ def comparable_path(path: str) -> str:
     return posixpath.normpath("/" + path).strip("/")
 
 
+def _without_links(path: str) -> str:
+    """A local path by its real folder. Its last name stays: a file that is a link itself is never listed."""
+    folder, _, name = path.rpartition("/")
+    return f"{_real(folder)}/{name}" if folder else path
+
+
+_real = lru_cache(maxsize=65536)(os.path.realpath)  # a table has many files in few folders
+
+
+def comparable_folder(location: str) -> str:
+    """The comparable path of a folder, which may be reached by a link of its own."""
+    return Place.of(location.rstrip("/") + "/").comparable_path
+
+
 def within(location: str, folder: str) -> bool:
     """Whether the location lies inside the folder, in the same store; the folder does not lie inside itself."""
     inner, outer = Place.of(location), Place.of(folder)
-    return inner.store == outer.store and inner.comparable_path.startswith(outer.comparable_path + "/")
+    return inner.store == outer.store and inner.comparable_path.startswith(comparable_folder(folder) + "/")

@@ -230,6 +230,28 @@ def test_one_file_written_in_another_way_is_the_same_file(written: Table) -> Non
     assert clean(written).orphans == 0
 
 
+def test_a_live_file_that_is_named_through_a_symbolic_link_stays(written: Table, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "warehouse")
+    with written.transaction() as change:
+        change.set_properties({"write.data.path": f"file://{tmp_path}/elsewhere/db.db/events/data"})
+    append(written)
+    put(written, "data/lost.parquet")
+    before = read_all(written)
+
+    assert clean(written).files_deleted == 1
+    assert read_all(written) == before
+
+
+def test_a_table_whose_folder_is_a_symbolic_link_is_cleaned(written: Table, tmp_path: Path) -> None:
+    shutil.move(tmp_path / "warehouse" / "db.db" / "events", tmp_path / "moved")
+    (tmp_path / "warehouse" / "db.db" / "events").symlink_to(tmp_path / "moved")
+    put(written, "data/lost.parquet")
+    before = read_all(written)
+
+    assert clean(written).files_deleted == 1
+    assert read_all(written) == before
+
+
 def test_hidden_folders_are_passed_over_and_partition_folders_are_not(catalog: LocalCatalog) -> None:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.transforms import IdentityTransform
