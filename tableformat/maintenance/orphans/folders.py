@@ -21,7 +21,7 @@ from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.declaration.locations import overlap, places_of
 from tableformat.maintenance.errors import SharedLocation
-from tableformat.maintenance.storage import Place, within
+from tableformat.maintenance.storage import Place, comparable_folder, within
 
 _PARALLEL = 8
 _MOST_KNOWN = 100_000
@@ -30,7 +30,7 @@ _lock = threading.Lock()
 
 
 def own_folders(table: Table) -> tuple[str, ...]:
-    """The table's location and its own paths for data and metadata."""
+    """The table's location and its own paths for data and metadata, each folder once, however it is spelled."""
     name, places = ".".join(table.name()), _own_places(table)
     for place in places:
         if not Place.of(place).comparable_path:
@@ -38,7 +38,8 @@ def own_folders(table: Table) -> tuple[str, ...]:
                 f"table {name}: {place} is a whole bucket or file system, not a folder of the table's own; nothing was "
                 "listed. Give the table a folder"
             )
-    return tuple(place for place in dict.fromkeys(places) if not any(within(place, other) for other in places))
+    folders = {(Place.of(place).store, comparable_folder(place)): place for place in reversed(places)}
+    return tuple(place for place in reversed(folders.values()) if not any(within(place, other) for other in places))
 
 
 def require_not_shared(table: Table, catalog: Catalog) -> None:

@@ -230,6 +230,20 @@ def test_one_file_written_in_another_way_is_the_same_file(written: Table) -> Non
     assert clean(written).orphans == 0
 
 
+def test_a_folder_that_is_named_twice_is_listed_once(written: Table) -> None:
+    with written.transaction() as change:
+        change.set_properties({"write.data.path": f"{written.location()}/", "write.object-storage.path": "/elsewhere"})
+    put(written, "data/lost.parquet")
+
+    _, plan = plan_orphans(
+        written.catalog, IDENTIFIER, DELETE, now=later(written, days=10), store=open_store(written.io)
+    )
+
+    assert plan.folders == (written.location(), "/elsewhere")
+    assert plan.files_listed == len(on_disk(written))
+    assert len(plan.orphans) == 1
+
+
 def test_a_live_file_that_is_named_through_a_symbolic_link_stays(written: Table, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").symlink_to(tmp_path / "warehouse")
     with written.transaction() as change:
