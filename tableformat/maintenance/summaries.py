@@ -103,6 +103,6 @@ def _shown(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _shortened(line: str) -> str:
-    """Without its middle where it is long: a path tells most by its ends."""
-    half = _LONGEST_LINE // 2
+    """Without its middle where it is long: a path tells most by its ends. A name may have bytes that are no text."""
+    line, half = line.encode(errors="backslashreplace").decode(), _LONGEST_LINE // 2
     return line if len(line) <= _LONGEST_LINE else f"{line[: half - 1]}…{line[-half:]}"

@@ -64,14 +64,14 @@ class Listed:
 
     def __init__(self) -> None:
         self._locations: list[pa.Array] = []
-        self._pending: list[str] = []
+        self._pending: list[bytes] = []  # not all names of local files are text
         self._sizes = array("q")
         self._times = array("q")
         self.paths = array("Q")
         self.places = array("Q")
 
     def add(self, file: StoredFile, place: Place) -> None:
-        self._pending.append(file.location)
+        self._pending.append(file.location.encode(errors="surrogatepass"))
         self._sizes.append(file.size_bytes)
         self._times.append(file.modified_ms)
         self.paths.append(hash_of(place.comparable_path))
@@ -82,13 +82,14 @@ class Listed:
     def where(self, mask: Mask) -> Iterator[StoredFile]:
         """The files for which the mask holds."""
         self._flush()
-        locations = pa.chunked_array(self._locations, pa.large_string())
+        locations = pa.chunked_array(self._locations, pa.large_binary())
         for position in np.flatnonzero(mask):
-            yield StoredFile(locations[position].as_py(), self._sizes[position], self._times[position])
+            location = locations[position].as_py().decode(errors="surrogatepass")
+            yield StoredFile(location, self._sizes[position], self._times[position])
 
     def _flush(self) -> None:
         if self._pending:
-            self._locations.append(pa.array(self._pending, pa.large_string()))
+            self._locations.append(pa.array(self._pending, pa.large_binary()))
             self._pending = []
 
 

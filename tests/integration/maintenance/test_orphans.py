@@ -1,5 +1,6 @@
 """Orphan removal on real files: only what nothing leads to goes, and only where it may."""
 
+import os
 import shutil
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
@@ -23,12 +24,14 @@ from tableformat.maintenance.errors import (
 from tableformat.maintenance.orphans import (
     OrphanAction,
     OrphanOptions,
+    OrphanPlan,
     OrphanResult,
     PrefixMismatch,
     plan_orphans,
     remove_orphans,
 )
 from tableformat.maintenance.storage import Deleted, FileStore, Place, StoredFile, open_store
+from tableformat.maintenance.summaries import summarize
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
     IDENTIFIER,
@@ -228,6 +231,17 @@ def test_one_file_written_in_another_way_is_the_same_file(written: Table) -> Non
     commit_file(written, f"file:{path}")
 
     assert clean(written).orphans == 0
+
+
+def test_a_name_that_is_no_text_is_a_file_s_name_like_any_other(written: Table) -> None:
+    put(written, os.fsdecode(b"data/caf\xe9.parquet"))
+    now, plans = later(written, days=10), list[OrphanPlan]()
+
+    remove_orphans(written.catalog, IDENTIFIER, MARK, now=now, planned=plans.append)
+    clean(written, MARK, now=now + timedelta(days=7))
+
+    assert summarize(plans[0]).model_dump_json()
+    assert on_disk(written, records=True) == reachable(written)
 
 
 def test_a_folder_that_is_named_twice_is_listed_once(written: Table) -> None:
