@@ -32,6 +32,10 @@ class Retention:
     def is_empty(self) -> bool:
         return not self.snapshots and not self.refs
 
+    def is_gone_from(self, metadata: TableMetadata) -> bool:
+        snapshots = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+        return self.snapshots.isdisjoint(snapshots) and self.refs.isdisjoint(metadata.refs)
+
     def covers(self, other: "Retention") -> bool:
         return other.snapshots <= self.snapshots and other.refs <= self.refs
 

@@ -84,7 +84,8 @@ class _Run:
         self._store = store
         self._planned = planned
         self._plan: ExpiryPlan | None = None
-        self._own: str | None = None  # where this run's record is
+        self._landed: list[ExpiryPlan] = []  # earlier plans whose answer was lost, and whose commit was not
+        self._own: dict[str, ExpiryPlan] = {}  # this run's records, by where they are
         self._outcome = Deleted()
         self._bytes = 0
         self._resumed = 0
@@ -96,6 +97,7 @@ class _Run:
         if retention.is_empty:
             return None
         if self._plan is None or self._plan.retention != retention:
+            self._settle(table)
             with reading(table):
                 self._plan = plan_files(table, retention)
             logger.info("%s", self._plan, extra={"table": self._name})
@@ -111,7 +113,7 @@ class _Run:
             record = self._read(records, location, written_ms, table)
             if record is None:
                 continue
-            known = self._plan.known if self._plan is not None and location == self._own else Known()
+            known = self._own[location].known if location in self._own else Known()
             files = {file.key: file for file in record.files}
             with reading(table):
                 dead = reader.without_live(files, table.metadata, table.metadata_location, known=known)
@@ -121,7 +123,7 @@ class _Run:
             self._outcome = Deleted.merged((self._outcome, deleted))
             if not deleted.failed:
                 records.remove(location)
-                self._resumed += location != self._own
+                self._resumed += location not in self._own
         if self._outcome.failed:
             raise DeletionIncomplete(self._name, len(self._outcome.deleted), self._outcome.failed)
         return self._result(table)
@@ -132,14 +134,20 @@ class _Run:
         batches = (files[start : start + _DELETED_AT_A_TIME] for start in range(0, len(files), _DELETED_AT_A_TIME))
         return Deleted.merged(store.delete(batch) for batch in batches)
 
+    def _settle(self, table: Table) -> None:
+        """What was planned before goes another way; unless it is done: then its record is needed as much as ever."""
+        if self._plan is not None and self._plan.retention.is_gone_from(table.metadata):
+            self._landed.append(self._plan)
+        else:
+            for location in [each for each, plan in self._own.items() if plan is self._plan]:
+                self._records(table).remove(location)
+                del self._own[location]
+        self._plan = None
+
     def _write_record(self, table: Table, plan: ExpiryPlan) -> None:
-        records = self._records(table)
-        if self._own is not None:
-            records.remove(self._own)
-            self._own = None
         if plan.files:
             record = ExpiryRecord.of(table.metadata.table_uuid, plan)
-            self._own = records.write(f"{uuid.uuid4()}.json.z", record.to_json())
+            self._own[self._records(table).write(f"{uuid.uuid4()}.json.z", record.to_json())] = plan
 
     def _read(self, records: Records, location: str, written_ms: int, table: Table) -> ExpiryRecord | None:
         """The record, if its commit happened. Others stay for a while: their run may be about to commit."""
@@ -161,10 +169,10 @@ class _Run:
         return self._store
 
     def _result(self, table: Table) -> ExpiryResult:
-        retention = self._plan.retention if self._plan is not None else None
+        plans = self._landed if self._plan is None else [*self._landed, self._plan]
         result = ExpiryResult(
-            snapshots_expired=len(retention.snapshots) if retention else 0,
-            refs_removed=tuple(sorted(retention.refs)) if retention else (),
+            snapshots_expired=sum(len(plan.retention.snapshots) for plan in plans),
+            refs_removed=tuple(sorted(name for plan in plans for name in plan.retention.refs)),
             snapshots_kept=len(table.metadata.snapshots),
             files_deleted=len(self._outcome.deleted),
             bytes_deleted=self._bytes,

@@ -326,6 +326,32 @@ def test_a_commit_whose_answer_was_lost_is_looked_up_and_its_files_go(catalog: L
     assert on_disk(table.refresh(), records=True) == reachable(table)
 
 
+def test_the_files_of_a_commit_whose_answer_was_lost_go_though_more_expires_since(
+    catalog: LocalCatalog, tmp_path: Path
+) -> None:
+    table = create(catalog)
+    append(table, 3)
+    table.overwrite(rows())
+
+    class Deaf(LocalCatalog):
+        answers = False
+
+        def commit_table(self, table, requirements, updates):  # type: ignore[no-untyped-def]
+            answer = super().commit_table(table, requirements, updates)
+            if not self.answers:
+                self.answers = True
+                append(catalog.load_table(IDENTIFIER))  # what was the last one expires as well
+                raise ConnectionError("the answer was lost")
+            return answer
+
+    deaf = Deaf(tmp_path)
+    result = expire_snapshots(deaf, IDENTIFIER, LAST_ONE, now=later(table, hours=1), sleep=lambda _: None)
+    deaf.close()
+
+    assert (result.snapshots_expired, result.snapshots_kept, result.runs_resumed) == (5, 1, 0)
+    assert on_disk(table.refresh(), records=True) == reachable(table)
+
+
 def test_killed_after_every_call_and_run_again_it_ends_the_same(tmp_path: Path) -> None:
     original = tmp_path / "original"
     original.mkdir()
