@@ -70,20 +70,24 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
         raise UnsupportedTable(
             name, f"format version {metadata.format_version} is not known", "Compact it with an engine that knows it"
         )
-    for field in metadata.schema()._lazy_id_to_field.values():
-        if not isinstance(field.field_type, _KNOWN_TYPES):
-            raise UnsupportedTable(
-                name,
-                f"column {field.name!r} has type {field.field_type}, which the kernel does not know",
-                "Leave its compaction to an engine that does",
-            )
-
+    require_rewritable_columns(table)
     for spec_id in np.unique(files.data["spec_id"].to_numpy()).tolist():
         if schema_of_spec(metadata, spec_id) is None:
             raise UnsupportedTable(
                 name,
                 f"partition spec {spec_id} has a transform or a source column that is not known",
                 "Rewrite its files into the current spec with another engine",
+            )
+
+
+def require_rewritable_columns(table: Table) -> None:
+    name = ".".join(table.name())
+    for field in table.metadata.schema()._lazy_id_to_field.values():
+        if not isinstance(field.field_type, _KNOWN_TYPES):
+            raise UnsupportedTable(
+                name,
+                f"column {field.name!r} has type {field.field_type}, which the kernel does not know",
+                "Leave its rewriting to an engine that does",
             )
 
 

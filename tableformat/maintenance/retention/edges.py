@@ -44,7 +44,7 @@ from tableformat.engine.writing import remove_files
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.tasks import rewrite_task
 from tableformat.maintenance.executor import Executor
-from tableformat.maintenance.retention.planning import AgeLimit, EdgeFile
+from tableformat.maintenance.retention.planning import AgeLimit, EdgeFile, merges_on_read
 
 _PARALLEL = 4
 
@@ -107,7 +107,7 @@ class EdgeWork:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             found = list(pool.map(lambda task: _find(task, self._limit), tasks))
         left = [rows for rows in found if len(rows.old) and not rows.all_gone]
-        written = self._delete_on_read(left) if _merges_on_read(self._table) else self._rewrite(left)
+        written = self._delete_on_read(left) if merges_on_read(self._table) else self._rewrite(left)
         return [
             written.get(rows.task.task_id)
             or EdgeOutcome(len(rows.old), removes_file=bool(len(rows.old)) and rows.all_gone)
@@ -175,7 +175,7 @@ class EdgeWork:
 
 def _goes_on_from(before: Table, now: Table) -> bool:
     """Whether what was written for the one is what would be written for the other."""
-    if before.metadata.format_version != now.metadata.format_version or _merges_on_read(before) != _merges_on_read(now):
+    if before.metadata.format_version != now.metadata.format_version or merges_on_read(before) != merges_on_read(now):
         return False
     start = before.metadata.current_snapshot_id
     return any(ancestor.snapshot_id == start for ancestor in ancestors_of(now.current_snapshot(), now.metadata))
@@ -251,12 +251,6 @@ def _deletes_entry(task: RewriteTask, deletes: WrittenDeletes) -> DataFile:
     )
     file.spec_id = task.spec.spec_id
     return file
-
-
-def _merges_on_read(table: Table) -> bool:
-    """Copy-on-write is Iceberg's default, and all that format version 1 has."""
-    mode = table.metadata.properties.get(TableProperties.DELETE_MODE, TableProperties.DELETE_MODE_DEFAULT)
-    return mode == TableProperties.DELETE_MODE_MERGE_ON_READ and table.metadata.format_version >= 2
 
 
 def _target(table: Table) -> int:

@@ -23,7 +23,7 @@ from pyiceberg.expressions.visitors import (
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
 from tableformat.engine.deletes import column_path
@@ -37,7 +37,7 @@ from tableformat.inspection import (
     read_manifests,
     schema_of_spec,
 )
-from tableformat.maintenance.compaction.eligibility import require_rewritable_file
+from tableformat.maintenance.compaction.eligibility import require_rewritable_columns, require_rewritable_file
 from tableformat.maintenance.errors import UnsupportedTable
 
 ReadEntries = Callable[[FileIO, ManifestFile], Sequence[ManifestEntry]]
@@ -184,7 +184,15 @@ def _with_deletes(
     return tuple(found), tuple(left_alone)
 
 
+def merges_on_read(table: Table) -> bool:
+    """Copy-on-write is Iceberg's default, and all that format version 1 has."""
+    mode = table.metadata.properties.get(TableProperties.DELETE_MODE, TableProperties.DELETE_MODE_DEFAULT)
+    return mode == TableProperties.DELETE_MODE_MERGE_ON_READ and table.metadata.format_version >= 2
+
+
 def _require_exact(table: Table, edge: EdgeFile) -> None:
+    if not merges_on_read(table):
+        require_rewritable_columns(table)
     for file in (edge.file, *edge.deletes):
         require_rewritable_file(table, file)
     if schema_of_spec(table.metadata, edge.file.spec_id) is None:

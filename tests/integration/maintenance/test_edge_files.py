@@ -16,8 +16,18 @@ from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestamptzType
+from pyiceberg.types import (
+    GeometryType,
+    IcebergType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+    UnknownType,
+)
 
 from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.inspection import LiveFile, snapshot_files
@@ -368,6 +378,28 @@ def test_a_file_that_cannot_be_read_exactly_stays_and_is_told(catalog: LocalCata
     assert len(plan.left_alone) == 1
     assert "does not read" in plan.left_alone[0]
     assert (result.rows_removed, result.files_left_alone) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", [GeometryType(), UnknownType()])
+def test_a_table_with_a_column_that_cannot_be_written_exactly_loses_rows_by_deletes_alone(
+    catalog: LocalCatalog, kind: IcebergType
+) -> None:
+    table = make(catalog, "copy-on-write")
+    put(table, (1, 90))
+    put(table, (2, 90), (3, 1))
+    at_version(table, 3)
+    shape = Schema(*SCHEMA.fields, NestedField(4, "shape", kind, required=False), schema_id=1)
+    new_schema = (AddSchemaUpdate(schema_=shape), SetCurrentSchemaUpdate(schema_id=1))
+    catalog.commit_table(table, (), (WriteFormatV3Update(), *new_schema))
+
+    result = run(table)
+
+    assert (result.rows_removed, result.files_left_alone) == (1, 1)
+    assert "'shape'" in plan_row_retention(table, MONTH, now=NOW).left_alone[0]
+
+    merge = SetPropertiesUpdate(updates={"write.delete.mode": "merge-on-read"})
+    catalog.commit_table(table, (), (WriteFormatV3Update(), merge))
+    assert run(table, "another").rows_removed == 1
 
 
 @in_every_mode
