@@ -110,7 +110,8 @@ class RollingWriter:
     def _rows_until_flush(self) -> int:
         """Rows of a full row group, or those that still fit the current file if that is less."""
         written = self._open.bytes_written if self._open else 0
-        left = int((self._goal_bytes() - written) / self._bytes_per_row())
+        # Rounded: cut off, all the rows that are left would often be one less, and the last of them a file of its own.
+        left = round((self._goal_bytes() - written) / self._bytes_per_row())
         return min(self._row_group_rows, left)
 
     def _bytes_per_row(self) -> float:
@@ -121,9 +122,16 @@ class RollingWriter:
 
     def _goal_bytes(self) -> float:
         """The size of the current file, if what is left is divided evenly."""
+        return self._rest_bytes() / self._files_left()
+
+    def _files_left(self) -> int:
+        """The current one is among them."""
+        return files_for(self._rest_bytes(), self._task.target_file_bytes)
+
+    def _rest_bytes(self) -> float:
+        """Of the current file and of all that is to come."""
         written = self._open.bytes_written if self._open else 0
-        rest = written + max(self._rows_expected - self._rows_flushed, 0) * self._bytes_per_row()
-        return rest / files_for(rest, self._task.target_file_bytes)
+        return written + max(self._rows_expected - self._rows_flushed, 0) * self._bytes_per_row()
 
     def _flush(self) -> None:
         if not self._pending_rows:
@@ -138,8 +146,10 @@ class RollingWriter:
         self._rows_flushed += self._pending_rows
         self._bytes_flushed += self._open.bytes_written - before
         self._pending_rows = self._pending_bytes = 0
-        # One row group less than the goal would be a file of its own kind of small; a little less is near enough.
-        if self._rows_flushed < self._rows_expected and self._open.bytes_written >= 0.9 * self._goal_bytes():
+        # One row group less than the goal would be a file of its own kind of small; a little less is near enough. But
+        # the last file takes all that is left, or a few row groups would be a small file behind it.
+        more_to_come = self._rows_flushed < self._rows_expected and self._files_left() > 1
+        if more_to_come and self._open.bytes_written >= 0.9 * self._goal_bytes():
             self._finish()
 
     def _new_file(self) -> ParquetFileWriter:

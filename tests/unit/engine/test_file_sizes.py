@@ -1,0 +1,34 @@
+"""What is written is divided evenly: no file is a small remainder, which would stay small until others join it."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tableformat.engine import rewrite
+from tests.unit.engine.test_division import task_of
+
+
+def test_all_rows_that_fit_one_file_are_in_one_file(tmp_path: Path) -> None:
+    """For any number of rows: that many times their average size, divided by it, is not always the same number."""
+    for number in range(2, 60):
+        task = task_of(tmp_path, [[(i, None) for i in range(number)]], None, target_file_bytes=1 << 20)
+
+        result = rewrite(task)
+
+        assert [file.records for file in result.files] == [number]
+
+
+@pytest.mark.parametrize("rows", [10_000, 17_000, 26_000, 31_000])
+def test_the_last_of_many_row_groups_are_no_small_file(tmp_path: Path, rows: int) -> None:
+    target = 600_000  # about ten thousand rows
+    content = [(i, uuid.uuid4().hex + uuid.uuid4().hex) for i in range(rows)]
+    limits = {"write.parquet.row-group-limit": "300", "write.parquet.compression-codec": "uncompressed"}
+    task = task_of(tmp_path, [content], None, target_file_bytes=target, table_properties=limits)
+
+    result = rewrite(task)
+
+    sizes = [round(file.size_bytes / target, 2) for file in result.files]
+    assert all(0.7 < size < 1.8 for size in sizes), sizes
+    assert len(result.files[0].split_offsets) > 10
+    assert result.rows_written == rows
