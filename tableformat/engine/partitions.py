@@ -5,7 +5,7 @@ rows each has is counted while they are read, because a file's size is chosen by
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,13 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import Record
 
 from tableformat.engine.deletes import column_path
-from tableformat.engine.sort_codes import integers
+from tableformat.engine.sort_codes import Numbers, integers
 from tableformat.engine.task import SortColumn
 from tableformat.engine.transforms import partition_values, transformed
+from tableformat.inspection.partitions import partition_key
 
-Key = tuple[Any, ...]
+Key = tuple[Hashable, ...]
+"""Of a partition, to compare it by: to Python 0.0 equals -0.0, and NaN is not equal to itself."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Partitioning:
         self._spec = spec
         self._schema = schema
         self._rows: Counter[Key] = Counter()
+        self._partitions: dict[Key, Record] = {}
 
     @property
     def columns(self) -> list[SortColumn]:
@@ -53,15 +56,17 @@ class Partitioning:
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for key, rows in self.runs(batch):
-                self._rows[key] += rows.num_rows
+            columns, numbers = self._numbered(batch)
+            _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+            for key, rows in zip(self._keys(columns, first), counts.tolist(), strict=True):
+                self._rows[key] += rows
             yield batch
 
     def rows_of(self, key: Key) -> int:
         return self._rows[key]
 
     def place(self, key: Key) -> Place:
-        partition = Record(*key)
+        partition = self._partitions[key]
         path = self._spec.partition_to_path(partition, self._schema) if self._spec.fields else ""
         return Place(self._spec, partition, path)
 
@@ -69,17 +74,31 @@ class Partitioning:
         """The batch cut where one partition's rows end and another's begin."""
         if not batch.num_rows:
             return
+        columns, numbers = self._numbered(batch)
+        starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+        for key, start, end in zip(
+            self._keys(columns, starts), starts, np.append(starts[1:], batch.num_rows), strict=True
+        ):
+            yield key, batch.slice(start, end - start)
+
+    def _numbered(self, batch: pa.RecordBatch) -> tuple[list[pa.Array], Numbers]:
+        """The partition values of each row, and a number for each partition among them."""
         columns = [self._values(batch, field.source_id, field.transform) for field in self._spec.fields]
-        changes = np.zeros(batch.num_rows, bool)
-        changes[0] = True
+        numbers: Numbers = np.zeros(batch.num_rows, np.int64)
         for column in columns:
             codes = _codes(column)
-            changes[1:] |= codes[1:] != codes[:-1]
-        starts = np.flatnonzero(changes)
-        values = [partition_values(column.take(pa.array(starts))) for column in columns]
-        for number, start in enumerate(starts):
-            end = starts[number + 1] if number + 1 < len(starts) else batch.num_rows
-            yield tuple(column[number] for column in values), batch.slice(start, end - start)
+            # Numbered again at each step, so that many columns cannot overflow the number.
+            _, numbers = np.unique(numbers * (codes.max(initial=0) + 1) + codes, return_inverse=True)
+        return columns, numbers
+
+    def _keys(self, columns: list[pa.Array], rows: Numbers) -> Iterator[Key]:
+        """The partitions of these rows; their values are remembered."""
+        values = [partition_values(column.take(pa.array(rows))) for column in columns]
+        for number in range(len(rows)):
+            partition = Record(*(column[number] for column in values))
+            key = partition_key(self._spec.spec_id, partition)
+            self._partitions.setdefault(key, partition)
+            yield key
 
     def _values(self, batch: pa.RecordBatch, field_id: int, transform: Any) -> pa.Array:
         if isinstance(transform, VoidTransform):
@@ -93,8 +112,9 @@ class Partitioning:
         return transformed(column, transform, self._schema.find_type(field_id))
 
 
-def _codes(column: pa.Array) -> Any:
-    """Numbers that differ where values do: 0.0 and -0.0 are two values."""
+def _codes(column: pa.Array) -> Numbers:
+    """Numbers from nought upwards that differ where values do: 0.0 and -0.0 are two values."""
     if pa.types.is_floating(column.type):
         column = pa.array(integers(column), mask=column.is_null().to_numpy(zero_copy_only=False))
-    return pc.dictionary_encode(column).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    indices = pc.dictionary_encode(column, null_encoding="encode").indices
+    return np.asarray(indices.to_numpy(zero_copy_only=False), np.int64)

@@ -1,16 +1,20 @@
 """Partition and sort transforms in compactions: rows move to the current spec, and come in the table's own order."""
 
+import math
 import uuid
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import DoubleType, NestedField
 
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, Strategy, compact, plan_compaction
 from tests.integration.compaction.deletes import delete_equal, delete_positions
@@ -79,6 +83,23 @@ def test_every_row_goes_to_its_partition_by_all_transforms_of_the_spec(
         if changes.get("strategy") == "sort" and changes["order"][0]["name"] == "id":
             assert [row["id"] for row in rows] == sorted((row["id"] for row in rows), reverse=True)
     assert plan_compaction(table, moving(**changes), now=NOW).is_empty
+
+
+def test_floats_that_are_two_values_go_to_two_partitions_and_those_that_are_one_to_one(catalog: SqlCatalog) -> None:
+    """To Python 0.0 equals -0.0, and no NaN equals another; to Iceberg it is the other way round."""
+    schema = Schema(NestedField(1, "weight", DoubleType(), required=False))
+    table = create(catalog, schema)
+    weights = [0.0, -0.0, math.nan, None, 1.5] * 30_000
+    for _ in range(2):
+        put_file(table, pa.table({"weight": pa.array(weights, pa.float64())}))
+    with table.update_spec() as update:
+        update.add_field("weight", IdentityTransform(), "weight")
+
+    compacted(catalog, moving())
+
+    found = {str(partition[0]): {str(row["weight"]) for row in rows} for _, partition, rows in stored(table.refresh())}
+    assert found == {value: {value} for value in ("0.0", "-0.0", "nan", "None", "1.5")}
+    assert len(data_files(table)) == 5
 
 
 def test_files_stay_where_they_are_unless_asked(catalog: SqlCatalog) -> None:
