@@ -34,6 +34,7 @@ _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ROW_GROUP_ROWS = 1024 * 1024
 _MOST_ROW_GROUP_ROWS = 64 * 1024 * 1024  # pyarrow divides what is more
 _CODECS = {"uncompressed": "none"}
+_CODECS_WITH_LEVELS = ("gzip", "brotli", "zstd")
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ def parquet_options(properties: Mapping[str, str]) -> dict[str, object]:
     level = properties.get(TableProperties.PARQUET_COMPRESSION_LEVEL)
     options: dict[str, object] = {
         "compression": _CODECS.get(codec, codec),
-        "compression_level": None if level is None else int(level),
+        # A level may be left over from another codec: to the rest it means nothing, as in Iceberg's own writer.
+        "compression_level": int(level) if level is not None and codec in _CODECS_WITH_LEVELS else None,
         "data_page_size": _number(properties, TableProperties.PARQUET_PAGE_SIZE_BYTES, 1024 * 1024),
         "dictionary_pagesize_limit": _number(properties, TableProperties.PARQUET_DICT_SIZE_BYTES, 2 * 1024 * 1024),
         "max_rows_per_page": _number(properties, TableProperties.PARQUET_PAGE_ROW_LIMIT, 20_000),

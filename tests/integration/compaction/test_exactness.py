@@ -329,9 +329,11 @@ def test_names_that_parquet_writers_change_are_no_obstacle(catalog: SqlCatalog) 
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "snappy", "gzip", "zstd", "lz4"])
-def test_the_tables_compression_codec_is_used(catalog: SqlCatalog, codec: str) -> None:
+def test_the_tables_compression_codec_is_used_whether_it_has_levels_or_not(catalog: SqlCatalog, codec: str) -> None:
     table = create(catalog, properties={"write.parquet.compression-codec": codec})
     append_many(table, 5)
+    with table.transaction() as transaction:  # not before: PyIceberg's writer refuses it
+        transaction.set_properties({"write.parquet.compression-level": "3"})
 
     compacted(catalog)
 
