@@ -6,6 +6,7 @@ Iceberg's rules: truncation of text, no bounds below lists and maps.
 """
 
 import struct
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,7 @@ from pyiceberg.types import (
     TimeType,
 )
 from pyiceberg.utils.decimal import decimal_to_bytes, unscaled_to_decimal
-from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
+from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
 
 _COUNTS = MetricsMode(MetricModeTypes.COUNTS)
 _NONE = MetricsMode(MetricModeTypes.NONE)
@@ -54,6 +55,7 @@ _FORMS: dict[type[PrimitiveType], str] = {
     TimestampNanoType: "<q",
     TimestamptzNanoType: "<q",
 }
+_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
 _MAX_INFERRED_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 
@@ -183,7 +185,8 @@ def _as_number(leaf: LeafColumn, raw: Any) -> Any:
 
 def _lower(leaf: LeafColumn, raw: object) -> bytes | None:
     if isinstance(leaf.type, StringType) and isinstance(raw, bytes):
-        return raw.decode()[: leaf.mode.length].encode()
+        text = _text(raw)
+        return None if text is None else text[: leaf.mode.length].encode()
     if isinstance(leaf.type, BinaryType) and isinstance(raw, bytes):
         return raw[: leaf.mode.length]
     return _exact(leaf, raw)
@@ -191,11 +194,33 @@ def _lower(leaf: LeafColumn, raw: object) -> bytes | None:
 
 def _upper(leaf: LeafColumn, raw: object) -> bytes | None:
     if isinstance(leaf.type, StringType) and isinstance(raw, bytes):
-        text = truncate_upper_bound_text_string(raw.decode(), leaf.mode.length)
-        return None if text is None else text.encode()
+        text = _text(raw)
+        bound = None if text is None else _upper_text(text, leaf.mode.length)
+        return None if bound is None else bound.encode()
     if isinstance(leaf.type, BinaryType) and isinstance(raw, bytes):
         return truncate_upper_bound_binary_string(raw, leaf.mode.length)
     return _exact(leaf, raw)
+
+
+def _text(raw: bytes) -> str | None:
+    """None if it is no text: some engines put any bytes into such columns, and rows are kept as they are."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _upper_text(text: str, length: int | None) -> str | None:
+    """The least text of so many characters that is not less, if there is one."""
+    if length is None or len(text) <= length:
+        return text
+    for place in range(length - 1, -1, -1):
+        following = ord(text[place]) + 1
+        if following == _FIRST_SURROGATE:  # halves of characters, which no text may have
+            following = _LAST_SURROGATE + 1
+        if following <= sys.maxunicode:
+            return text[:place] + chr(following)
+    return None
 
 
 def _exact(leaf: LeafColumn, raw: object) -> bytes | None:

@@ -38,6 +38,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from tableformat.engine.projection import arrow_schema
 from tests.integration.compaction.tables import (
     PLAIN,
     append_many,
@@ -214,6 +215,34 @@ def test_the_manifest_has_statistics_and_split_offsets(catalog: SqlCatalog) -> N
     assert file.null_value_counts[2] == 3
     assert file.split_offsets == [4]
     assert sum(file.column_sizes.values()) <= file.file_size_in_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper"),
+    [
+        (b"z" * 17, b"z" * 16, b"z" * 15 + b"{"),
+        ("\ud7ff".encode() * 17, "\ud7ff".encode() * 16, "\ud7ff".encode() * 15 + "\ue000".encode()),
+        ("a\U0010ffff".encode() * 17, "a\U0010ffff".encode() * 8, ("a\U0010ffff" * 7 + "b").encode()),
+        ("\U0010ffff".encode() * 17, "\U0010ffff".encode() * 16, None),
+        (b"\xff" * 17, None, None),
+    ],
+    ids=["plain", "before the surrogates", "carried over", "nothing is greater", "no text"],
+)
+def test_any_text_has_true_bounds_or_none(
+    catalog: SqlCatalog, text: bytes, lower: bytes | None, upper: bytes | None
+) -> None:
+    table = create(catalog, Schema(NestedField(1, "string", StringType(), required=False)))
+    texts = pa.array([text, None], pa.large_binary()).view(pa.large_string())  # unchecked, as engines store them
+    for _ in range(5):
+        put_file(table, pa.Table.from_arrays([texts], schema=arrow_schema(table.schema())), field_ids=False)
+
+    compacted(catalog)
+
+    [file] = data_files(table.refresh())
+    assert (file.lower_bounds.get(1), file.upper_bounds.get(1)) == (lower, upper)
+    with table.io.new_input(file.file_path).open() as stream:
+        found = pq.read_table(stream)["string"].combine_chunks()
+    assert found.cast(pa.binary()).to_pylist() == [text, None] * 5
 
 
 def test_files_of_older_schemas_come_out_in_the_current_one(catalog: SqlCatalog) -> None:
