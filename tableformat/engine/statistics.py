@@ -7,7 +7,7 @@ Iceberg's rules: truncation of text, no bounds below lists and maps.
 
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,7 @@ _FORMS: dict[type[PrimitiveType], str] = {
     TimestamptzNanoType: "<q",
 }
 _FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
+_LONGEST_IN_PARQUET_STATISTICS = 4096  # bytes, as pyarrow's writer has it
 _MAX_INFERRED_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 
@@ -124,7 +125,10 @@ class _Modes:
         return _COUNTS if repeated and mode.type in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL) else mode
 
 
-def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn]) -> FileStatistics:
+def file_statistics(
+    metadata: pq.FileMetaData, leaves: list[LeafColumn], long: Sequence[Mapping[int, tuple[bytes, bytes]]]
+) -> FileStatistics:
+    """`long` has what `long_bounds` found in the rows of each row group."""
     statistics = FileStatistics(split_offsets=_split_offsets(metadata))
     for position, leaf in enumerate(leaves):
         chunks = [metadata.row_group(group).column(position) for group in range(metadata.num_row_groups)]
@@ -140,11 +144,16 @@ def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn]) -> File
             continue
         # A chunk of nulls alone has no bounds and says nothing; one with values but without bounds (NaN alone, or a
         # type whose order Parquet leaves open) leaves the column without bounds.
-        bounded = [chunk for chunk in found if chunk.has_min_max]
-        if any(chunk.num_values and not chunk.has_min_max for chunk in found) or not bounded:
+        bounds = [
+            (chunk.min_raw, chunk.max_raw) if chunk.has_min_max else of_group.get(leaf.field_id)
+            for chunk, of_group in zip(found, long, strict=True)
+            if chunk.num_values
+        ]
+        known = [pair for pair in bounds if pair is not None]
+        if len(known) < len(bounds) or not known:
             continue
-        lower = _lower(leaf, min(_as_number(leaf, chunk.min_raw) for chunk in bounded))
-        upper = _upper(leaf, max(_as_number(leaf, chunk.max_raw) for chunk in bounded))
+        lower = _lower(leaf, min(_as_number(leaf, pair[0]) for pair in known))
+        upper = _upper(leaf, max(_as_number(leaf, pair[1]) for pair in known))
         if lower is not None:
             statistics.lower_bounds[leaf.field_id] = lower
         if upper is not None:
@@ -158,11 +167,31 @@ def nan_counts(rows: pa.Table, leaves: list[LeafColumn]) -> dict[int, int]:
     for leaf in leaves:
         if leaf.path is None or leaf.mode == _NONE or not isinstance(leaf.type, FloatType | DoubleType):
             continue
-        column = rows.column(leaf.path[0])
-        for position in leaf.path[1:]:
-            column = pc.struct_field(column, position)
-        counts[leaf.field_id] = pc.sum(pc.is_nan(column), min_count=0).as_py()
+        counts[leaf.field_id] = pc.sum(pc.is_nan(_values(rows, leaf.path)), min_count=0).as_py()
     return counts
+
+
+def long_bounds(rows: pa.Table, leaves: list[LeafColumn]) -> dict[int, tuple[bytes, bytes]]:
+    """The least and the greatest value, by field id, where one may be too long for Parquet's own statistics.
+
+    These leave out what is long, while a manifest has the beginning of it.
+    """
+    found = {}
+    for leaf in leaves:
+        if leaf.path is None or leaf.mode in (_NONE, _COUNTS) or not isinstance(leaf.type, StringType | BinaryType):
+            continue
+        values = _values(rows, leaf.path)
+        if (pc.max(pc.binary_length(values)).as_py() or 0) > _LONGEST_IN_PARQUET_STATISTICS:
+            ends = pc.min_max(values.cast(pa.large_binary())).as_py()
+            found[leaf.field_id] = (ends["min"], ends["max"])
+    return found
+
+
+def _values(rows: pa.Table, path: tuple[int, ...]) -> pa.ChunkedArray:
+    column = rows.column(path[0])
+    for position in path[1:]:
+        column = pc.struct_field(column, position)
+    return column
 
 
 def _split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:

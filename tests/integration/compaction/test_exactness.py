@@ -245,6 +245,28 @@ def test_any_text_has_true_bounds_or_none(
     assert found.cast(pa.binary()).to_pylist() == [text, None] * 5
 
 
+def test_values_that_are_too_long_for_parquets_own_statistics_have_bounds(catalog: SqlCatalog) -> None:
+    schema = Schema(
+        NestedField(1, "text", StringType(), required=False),
+        NestedField(2, "within", StructType(NestedField(3, "payload", BinaryType(), required=False)), required=False),
+    )
+    table = create(catalog, schema, properties={"write.parquet.row-group-limit": "2"})
+    rows = [
+        {"text": "b" * 5000, "within": {"payload": b"c"}},
+        {"text": None, "within": None},
+        {"text": "y", "within": {"payload": b"x" * 5000}},
+        {"text": "a", "within": {"payload": None}},
+    ]
+    for _ in range(5):
+        put_file(table, pa.Table.from_pylist(rows, schema=arrow_schema(table.schema())))
+
+    compacted(catalog)
+
+    [file] = data_files(table.refresh())
+    assert file.lower_bounds == {1: b"a", 3: b"c"}
+    assert file.upper_bounds == {1: b"y", 3: b"x" * 15 + b"y"}
+
+
 def test_files_of_older_schemas_come_out_in_the_current_one(catalog: SqlCatalog) -> None:
     table = create(
         catalog,
