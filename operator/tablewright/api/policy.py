@@ -18,6 +18,7 @@ from tablewright.api.schedules import Cron, TimeZone, Window
 from tablewright.api.texts import ColumnPath, LabelKey, LabelValue, Written
 
 DEFAULT_TARGET_FILE_BYTES = 512 << 20
+MOST_HOLDS = 32
 _MOST = 1_000_000
 
 
@@ -119,7 +120,7 @@ class Hold(ApiModel):
 class TableRetention(Retention):
     """With what only a table can say: a hold that a level above could take away would be none."""
 
-    holds: tuple[Hold, ...] = Field(default=(), max_length=32)
+    holds: tuple[Hold, ...] = Field(default=(), max_length=MOST_HOLDS)
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

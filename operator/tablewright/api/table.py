@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tablewright.api.conditions import Condition
 from tablewright.api.objects import ApiModel, KubernetesResource
-from tablewright.api.policy import MaintenanceFields, TableLayout, TableRetention
+from tablewright.api.policy import MOST_HOLDS, MaintenanceFields, TableLayout, TableRetention
 from tablewright.api.run import Cause, Count, Operation
 from tablewright.api.texts import (
     CatalogName,
@@ -197,7 +197,7 @@ class ManagedTableStatus(ApiModel):
     last_maintenance: datetime | None = None
     next_maintenance: datetime | None = None
     operations: tuple[OperationStatus, ...] = Field(default=(), max_length=16)
-    holds: tuple[HoldStatus, ...] = Field(default=(), max_length=32)
+    holds: tuple[HoldStatus, ...] = Field(default=(), max_length=MOST_HOLDS)
     effective_policy: tuple[EffectiveField, ...] = Field(default=(), max_length=64)
     # Those that may be unset again: they were declared once.
     declared_properties: tuple[Annotated[str, Field(max_length=255)], ...] = Field(default=(), max_length=512)

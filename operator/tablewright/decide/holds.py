@@ -6,6 +6,7 @@ from datetime import datetime
 from pyiceberg.table.metadata import TableMetadata
 
 from tableformat.maintenance.holds import Hold, HoldPlan, plan_holds
+from tablewright.api.policy import MOST_HOLDS
 from tablewright.api.table import HoldState, HoldStatus, ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import ApplyHolds
@@ -28,9 +29,10 @@ def decide_holds(table: ManagedTable, policy: EffectivePolicy, metadata: TableMe
     times = [time for hold in holds for time in (hold.as_of, hold.until) if time > now]
     if plan.is_empty:
         return HoldDecision(statuses, look_again_at=min(times, default=None))
-    # Those that are yet to be released stay in the status until they are: it alone knows that they were ours.
+    # Those that are yet to be released stay in the status until they are, as far as it has room: it alone knows, by
+    # naming any at all, that the table's holds are ours.
     gone = [status for status in table.status.holds if status.name not in {hold.name for hold in holds}]
-    return HoldDecision((*statuses, *gone), ApplyHolds(holds), min(times, default=None))
+    return HoldDecision((*statuses, *gone)[:MOST_HOLDS], ApplyHolds(holds), min(times, default=None))
 
 
 def _status(hold: Hold, plan: HoldPlan, now: datetime) -> HoldStatus:

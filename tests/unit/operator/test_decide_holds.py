@@ -128,3 +128,18 @@ def test_what_is_said_of_a_hold_does_not_change_by_itself() -> None:
     before: tuple[HoldStatus, ...] = simulation.table.status.holds
     simulation.wait(days=3).look()
     assert simulation.table.status.holds == before
+
+
+def test_as_many_holds_as_there_may_be_can_all_be_replaced_at_once() -> None:
+    def named(prefix: str) -> list[dict[str, str]]:
+        days = timedelta(days=100)
+        return [hold(f"{prefix}-{number}", as_of=-timedelta(days=9), until=days) for number in range(32)]
+
+    simulation = holding(*named("old"))
+    for number in range(32):
+        tag(simulation, f"old-{number}", timedelta(days=100))
+    simulation.look()
+    assert set(states(simulation).values()) == {HoldState.HELD}
+    simulation.change_spec(retention={"holds": named("new")})
+    assert isinstance(simulation.look().apply, ApplyHolds)
+    assert len(states(simulation)) == 32, "more would be refused by the API server"
