@@ -77,11 +77,11 @@ _REFERENCED_DATA_FILE, _LOWER_BOUNDS, _UPPER_BOUNDS = 143, 125, 128
 
 
 class UnreadableManifest(PermanentError):
-    """A manifest is not there, or broken: nobody can say which files the table has."""
+    """A manifest, or a list of them, is not there or broken: nobody can say which files the table has."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, *, kind: str = "manifest") -> None:
         super().__init__(
-            f"manifest {path} cannot be read: {reason}. Restore it, or roll the table back to a snapshot without it"
+            f"{kind} {path} cannot be read: {reason}. Restore it, or roll the table back to a snapshot without it"
         )
         self.path = path
 

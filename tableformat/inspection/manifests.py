@@ -32,14 +32,20 @@ _PATH_FIELD_ID = 2147483546
 
 
 def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
-    """The manifests of a snapshot."""
-    with AvroFile[ManifestFile](
-        io.new_input(snapshot.manifest_list),
-        MANIFEST_LIST_FILE_SCHEMAS[3],
-        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
-        read_enums={517: ManifestContent},
-    ) as reader:
-        return list(reader)
+    """The manifests of a snapshot. Raises `UnreadableManifest` if the list of them is broken."""
+    try:
+        with AvroFile[ManifestFile](
+            io.new_input(snapshot.manifest_list),
+            MANIFEST_LIST_FILE_SCHEMAS[3],
+            read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+            read_enums={517: ManifestContent},
+        ) as reader:
+            return list(reader)
+    except OSError:
+        raise  # of the storage
+    except Exception as error:  # PyIceberg's decoder has no error of its own
+        reason = f"{type(error).__name__}: {error}"
+        raise UnreadableManifest(snapshot.manifest_list, reason, kind="manifest list") from error
 
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:

@@ -170,6 +170,16 @@ def test_a_broken_manifest_is_named_even_among_others(tmp_path: Path, content: b
     assert failure.value.path == manifests[1].manifest_path
 
 
+@pytest.mark.parametrize("content", [b"", b"Obj\x01 and nothing of use", b"junk" * 50])
+def test_a_broken_manifest_list_is_named(tmp_path: Path, content: bytes) -> None:
+    folder = Folder(tmp_path)
+    snapshot = folder.snapshot([folder.manifest([data_file()])])
+    Path(snapshot.manifest_list.removeprefix("file://")).write_bytes(content)
+    with pytest.raises(UnreadableManifest, match=r"manifest list .* cannot be read") as failure:
+        snapshot_files(IO, snapshot)
+    assert failure.value.path == snapshot.manifest_list
+
+
 def test_a_manifest_whose_entries_make_no_sense_is_named_even_among_others(tmp_path: Path) -> None:
     folder = Folder(tmp_path, codec="null")
     manifests = [folder.manifest([data_file()]) for _ in range(3)]
