@@ -16,6 +16,7 @@ from tableformat.errors import PermanentError, TablewrightError
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
+from tablewright.runtime.cluster import AccessDeniedError
 from tablewright.runtime.store import ObjectStore
 
 CREDENTIALS_SECONDS = 10.0
@@ -60,10 +61,13 @@ class OpenCatalogs:
     def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
         credentials: dict[str, str] = {}
         for field, reference in catalog.secret_references:
-            values = self._secret(catalog.metadata.namespace, reference.name)
+            where = f"TableCatalog {catalog.metadata.name}: {field}"
+            try:
+                values = self._secret(catalog.metadata.namespace, reference.name)
+            except AccessDeniedError as error:
+                raise CatalogNotUsableError("SecretForbidden", f"{where}: {error}") from None
             if values is None:
-                message = f"TableCatalog {catalog.metadata.name}: {field}: no Secret {reference.name}"
-                raise CatalogNotUsableError("SecretNotFound", message)
+                raise CatalogNotUsableError("SecretNotFound", f"{where}: no Secret {reference.name}")
             credentials |= values
         return credentials
 

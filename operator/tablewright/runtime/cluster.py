@@ -36,6 +36,10 @@ class ObjectRefusedError(PermanentError):
     """The API server does not take an object, and will not the next time either."""
 
 
+class AccessDeniedError(PermanentError):
+    """The operator lacks a right; somebody has to give it."""
+
+
 class Cluster:
     """`fence` raises where nothing may be written (any more); `wrote` is told of our own objects as they now are."""
 
@@ -72,10 +76,19 @@ class Cluster:
         return list(listed.get("items") or [])
 
     def read_secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        secret = self._unless(404, "GET", f"api/v1/namespaces/{namespace}/secrets/{name}")
+        """None if it is not there; raises `AccessDeniedError` where it may not be read."""
+        try:
+            secret = self._unless(404, "GET", f"api/v1/namespaces/{namespace}/secrets/{name}")
+        except ApiException as error:
+            if error.status == 403:
+                message = f"the operator may not read Secret {name}: give it the right to get it in {namespace}"
+                raise AccessDeniedError(message) from None
+            raise
         if secret is None:
             return None
-        values = {key: base64.b64decode(value).decode() for key, value in (secret.get("data") or {}).items()}
+        data = (secret.get("data") or {}).items()
+        # What is no text (somebody's keystore in the same Secret) is none of the keys that we look for.
+        values = {key: base64.b64decode(value).decode(errors="replace") for key, value in data}
         self._secrets.learn(values)
         return values
 

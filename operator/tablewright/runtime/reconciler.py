@@ -29,7 +29,7 @@ from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
 from tablewright.decide.runs import Waiting, decide_run, runs_out_of_memory, waits_for, why_it_waits
 from tablewright.decide.schedules import earliest
-from tablewright.decide.state import JobObservation, StartRun
+from tablewright.decide.state import CatalogUnusable, JobObservation, StartRun, TableObservation
 from tablewright.decide.validity import Problem, unreadable_table_conditions, usability_status
 from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
@@ -151,7 +151,7 @@ class Reconciler:
             logger.warning("table %s/%s: deleted, though nobody can tell which table it is", *key_of(obj))
             self._set_finalizer(metadata, wanted=False)
             return None
-        observed = observe_for_deletion(table, self, self._memory)
+        observed = self._observe_for_deletion(table)
         decision = decide_deletion(table, observed, self.runs_of(table), now, claimed_by=self.older_claim(table))
         for name in decision.stop_runs:
             self._cluster.delete_run(table.metadata.namespace, name)
@@ -169,6 +169,14 @@ class Reconciler:
         elif decision.release:
             self._set_finalizer(metadata, wanted=False)
         return _seconds_until(decision.look_again_at, now)
+
+    def _observe_for_deletion(self, table: ManagedTable) -> TableObservation:
+        try:
+            return observe_for_deletion(table, self, self._memory)
+        except NotLeadingError:
+            raise
+        except Exception as error:  # whatever it is that nobody foresaw: the object must not wait for ever
+            return CatalogUnusable("TryingAgain", f"the table cannot be looked at: {brief(error)}")
 
     def _set_finalizer(self, metadata: Metadata, *, wanted: bool) -> None:
         others = [finalizer for finalizer in metadata.finalizers if finalizer != FINALIZER]

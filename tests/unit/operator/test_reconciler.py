@@ -1,0 +1,163 @@
+"""Passes over objects as the API server and its refusals lead them, without a server."""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from tablewright.act.jobs import JobSettings
+from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.claims import Claims
+from tablewright.runtime.cluster import Cluster
+from tablewright.runtime.events import EventRouter
+from tablewright.runtime.line import RunLine
+from tablewright.runtime.locations import KnownLocations
+from tablewright.runtime.metrics import Metrics
+from tablewright.runtime.reconciler import Key, Reconciler
+from tablewright.runtime.recorder import Recorder
+from tablewright.runtime.secrets import KnownSecrets
+from tablewright.runtime.store import ObjectStore
+from tests.unit.operator.values import NOW
+
+FINALIZER = "tablewright.dev/table"
+UUID = "0b5f5c3e-0000-0000-0000-000000000000"
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    body: Any
+
+
+class Answer(NamedTuple):
+    status: int
+    content: dict[str, Any]
+
+    def read(self) -> bytes:
+        return json.dumps(self.content).encode()
+
+
+class Server:
+    """Stands for the client of the API server: answers by the path, keeps what was asked, and else has nothing."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.answers: dict[str, Answer] = {}
+
+    def param_serialize(self, method: str, path: str, *parts: Any, **_: Any) -> tuple[str, str, Any]:
+        return method, path, parts[3]
+
+    def call_api(self, method: str, path: str, body: Any, **_: Any) -> Answer:
+        self.requests.append(Request(method, path, body))
+        found = next((self.answers[pattern] for pattern in self.answers if re.search(pattern, path)), None)
+        if found is not None:
+            return found
+        return Answer(404, {"message": "there is no such object"}) if method == "GET" else Answer(201, {"kind": "any"})
+
+    def written(self, pattern: str) -> list[Any]:
+        """What was sent to a path."""
+        return [r.body for r in self.requests if r.method != "GET" and re.search(pattern, r.path)]
+
+
+class World:
+    """A store with a catalog in it, and the reconciler that works on it."""
+
+    def __init__(self) -> None:
+        self.store, self.server, self.now = ObjectStore(), Server(), NOW
+        claims, line, memory = Claims(), RunLine(self.store, 10), HealthMemory()
+        locations = KnownLocations(self.store, memory.places_at)
+        self.router = EventRouter(self.store, claims, line, locations)
+        cluster = Cluster(
+            self.server,  # type: ignore[arg-type]  # it has what is used of one
+            fence=lambda: None,
+            wrote=lambda *_: None,
+            secrets=KnownSecrets(),
+        )
+        self.reconciler = Reconciler(
+            self.store,
+            claims,
+            line,
+            cluster,
+            JobSettings(image="jobs"),
+            lambda: self.now,
+            recorder=Recorder(cluster, Metrics(), "test"),
+            locations=locations,
+            memory=memory,
+        )
+        storage = {"credentialsSecretRef": {"name": "keys"}}
+        spec = {"sql": {"uri": "sqlite:///:memory:"}, "warehouse": "file:///nowhere", "storage": storage}
+        self.see("TableCatalog", "lake", spec)
+
+    def see(self, kind: str, name: str, spec: dict[str, Any], **parts: Any) -> dict[str, Any]:
+        metadata = {
+            "name": name,
+            "namespace": "sales",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": NOW.isoformat(),
+        }
+        obj = {"metadata": metadata | parts.pop("metadata", {}), "spec": spec, **parts}
+        self.router.notice(kind, obj, deleted=False)
+        return obj
+
+    def reconcile(self, kind: str, name: str) -> float | None:
+        return self.reconciler.reconcile(Key(kind, "sales", name))
+
+
+TABLE = {"catalogRef": {"name": "lake"}, "schema": {"columns": [{"name": "id", "type": "long"}]}}
+
+
+def forbidden(world: World) -> None:
+    world.server.answers["/secrets/keys"] = Answer(403, {"message": "secrets is forbidden"})
+
+
+def unforeseen(world: World) -> None:
+    world.server.answers["/secrets/keys"] = Answer(500, {"message": "it cannot be decrypted"})
+
+
+def test_a_secret_that_may_not_be_read_is_a_reason_that_the_table_and_the_catalog_tell() -> None:
+    world = World()
+    forbidden(world)
+    world.see("ManagedTable", "events", TABLE)
+    assert world.reconcile("ManagedTable", "events") is not None, "it is tried again"
+    assert world.reconcile("TableCatalog", "lake") is not None
+    for path in ("/managedtables/events/status", "/tablecatalogs/lake/status"):
+        [body] = world.server.written(path)
+        ready = json.loads(body)["status"]["conditions"][0]
+        assert (ready["type"], ready["reason"]) == ("Ready", "SecretForbidden")
+        assert "spec.storage.credentialsSecretRef: the operator may not read Secret keys" in ready["message"]
+
+
+@pytest.mark.parametrize("trouble", [forbidden, unforeseen])
+def test_whatever_keeps_a_table_from_being_looked_at_does_not_trap_its_object(
+    trouble: Callable[[World], None],
+) -> None:
+    world = World()
+    trouble(world)
+    identity = {"uuid": UUID, "location": "file:///t", "metadataLocation": "file:///t/m", "schemaId": 0, "specId": 0}
+    going = {"deletionTimestamp": NOW.isoformat(), "finalizers": [FINALIZER]}
+    status = {"observedGeneration": 1, "identity": identity}
+    world.see("ManagedTable", "events", {**TABLE, "deletionPolicy": "Drop"}, metadata=going, status=status)
+    assert world.reconcile("ManagedTable", "events") is not None, "it is tried again"
+    assert world.server.written("/managedtables/events$") == []
+    world.now += timedelta(minutes=16)
+    world.reconcile("ManagedTable", "events")
+    [released] = world.server.written("/managedtables/events$")
+    assert released["metadata"]["finalizers"] == []
+
+
+def test_what_is_no_text_in_a_secret_keeps_nobody_from_its_keys() -> None:
+    world = World()
+    encoded = {
+        "AWS_ACCESS_KEY_ID": base64.b64encode(b"id").decode(),
+        "keystore": base64.b64encode(b"\xff\xfe").decode(),
+    }
+    world.server.answers["/secrets/keys"] = Answer(200, {"data": encoded})
+    assert world.reconcile("TableCatalog", "lake") is None
+    [body] = world.server.written("/tablecatalogs/lake/status")
+    assert json.loads(body)["status"]["conditions"][0]["reason"] == "Usable"
