@@ -9,9 +9,10 @@ import logging
 import threading
 from collections.abc import Mapping
 
-from tablewright.api.catalog import ACCESS_KEY
+from tablewright.api.catalog import REST_CREDENTIALS, SECRET_KEY, SESSION_TOKEN
 
 HIDDEN = "(hidden)"
+_TOLD = (SECRET_KEY, SESSION_TOKEN, *REST_CREDENTIALS)  # an access key's id is no secret
 _SHORTEST = 6  # a shorter one is in too many words
 
 
@@ -21,10 +22,12 @@ class KnownSecrets:
         self._lock = threading.Lock()
 
     def learn(self, secret: Mapping[str, str]) -> None:
-        """The values of a Secret; of a pair with a colon the second half, too. An access key's id is no secret."""
-        parts = [
-            part for key, value in secret.items() if key != ACCESS_KEY for part in (value, *value.split(":", 1)[1:])
-        ]
+        """The values of a Secret that catalogs and storage are told; of a pair with a colon the second half, too.
+
+        Nobody can repeat the others, and a bucket's name or a region among them must not be hidden in every location.
+        """
+        told = [secret[key] for key in _TOLD if key in secret]
+        parts = [part for value in told for part in (value, *value.split(":", 1)[1:])]
         found = {form for part in parts for form in (part.strip(), json.dumps(part.strip())[1:-1])}
         with self._lock:
             known = {*self._values, *(each for each in found if len(each) >= _SHORTEST)}

@@ -32,6 +32,14 @@ def test_what_is_too_short_to_be_a_secret_leaves_words_alone() -> None:
     assert known.hide("a table") == "a table"
 
 
+def test_what_else_a_secret_holds_stays_readable() -> None:
+    """Its bucket or its region, for one: a table's location that is hidden is no location any more."""
+    known = KnownSecrets()
+    known.learn({**KEYS, "AWS_REGION": "us-east-1", "BUCKET": "lakehouse"})
+    location = "s3://lakehouse/us-east-1/sales/events"
+    assert known.hide(location) == location
+
+
 def test_a_rotated_value_is_hidden_beside_the_one_before() -> None:
     known = secrets()
     known.learn({"AWS_SECRET_ACCESS_KEY": "the-next-one"})
