@@ -62,6 +62,10 @@ class Cluster:
 
     # -- reads
 
+    def read(self, plural: str, namespace: str, name: str) -> KubernetesObject | None:
+        """One of our own objects, as it is now."""
+        return self._unless(404, "GET", f"{_OURS}/namespaces/{namespace}/{plural}/{name}")
+
     def read_job(self, namespace: str, name: str) -> KubernetesObject | None:
         return self._unless(404, "GET", f"apis/batch/v1/namespaces/{namespace}/jobs/{name}")
 
@@ -107,10 +111,10 @@ class Cluster:
     # -- writes
 
     def create_run(self, run: KubernetesObject) -> None:
-        runs = f"{_OURS}/namespaces/{run['metadata']['namespace']}/maintenanceruns"
-        created = self._unless(409, "POST", runs, body=run)
+        namespace, name = run["metadata"]["namespace"], run["metadata"]["name"]
+        created = self._unless(409, "POST", f"{_OURS}/namespaces/{namespace}/maintenanceruns", body=run)
         if created is None:  # it is there already, though perhaps not in what we have seen
-            created = self._unless(404, "GET", f"{runs}/{run['metadata']['name']}")
+            created = self.read("maintenanceruns", namespace, name)
         if created is not None:
             self._wrote("MaintenanceRun", created)
 

@@ -62,7 +62,10 @@ class RunLine:
             self._aside.discard(key)
             if key not in self._waiting:
                 return None  # it has its turn already
-            run, under_way = self._waiting[key], self._by_catalog()
+            run = self._waiting[key]
+            if run.catalog != self._catalog_of(run.table):  # it was seen before its table was
+                run = self._wait(key, run.table, run.created)
+            under_way = self._by_catalog()
             limits = self._limits([run.catalog])
             free = under_way.total() < limits.total and under_way[run.catalog] < limits.of(run.catalog)
             if free and key in self._turns(under_way):
@@ -115,11 +118,12 @@ class RunLine:
         limit = (obj or {}).get("spec", {}).get("maxConcurrentRuns")
         return limit if isinstance(limit, int) else _DEFAULT_LIMIT
 
-    def _wait(self, key: Place, table: Place, created: datetime) -> None:
+    def _wait(self, key: Place, table: Place, created: datetime) -> RunInLine:
         self._leave(key)
         run = RunInLine(key, table, self._catalog_of(table), created)
         self._waiting[key] = run
         self._waiting_for[run.catalog] += 1
+        return run
 
     def _leave(self, key: Place) -> None:
         run = self._waiting.pop(key, None)

@@ -286,6 +286,8 @@ class Reconciler:
         if run is None:
             logger.warning("run %s/%s: left alone, its table and operation cannot be read", *key_of(obj))
             return None
+        if not run.status.is_finished and run.status.job_name is None and self._is_ahead_of_watches(run):
+            return None  # the event that is to come brings the next pass
         table, catalog, refusal = self._targets(run)
         try:
             parse(MaintenanceRun, obj)
@@ -324,6 +326,16 @@ class Reconciler:
         except Exception:
             self._line.give_back(Place(*run.key), run.metadata.creation_timestamp or self._clock())
             raise
+
+    def _is_ahead_of_watches(self, run: MaintenanceRun) -> bool:
+        """Whether the run's table or its catalog is there, and only no watch has told of it: each kind has its own."""
+        namespace, name = run.metadata.namespace, run.spec.table_ref.name
+        table = self._store.get(ManagedTable.kind_name, namespace, name)
+        if table is None:
+            return self._cluster.read(ManagedTable.plural, namespace, name) is not None
+        catalog = table["spec"]["catalogRef"]["name"]
+        known = self._store.get(TableCatalog.kind_name, namespace, catalog)
+        return known is None and self._cluster.read(TableCatalog.plural, namespace, catalog) is not None
 
     def _targets(self, run: MaintenanceRun) -> tuple[ManagedTable | None, TableCatalog | None, str | None]:
         namespace, name = run.metadata.namespace, run.spec.table_ref.name

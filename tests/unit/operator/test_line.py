@@ -106,6 +106,16 @@ def test_a_deleted_run_makes_way() -> None:
     assert line.next() == ["b"]
 
 
+def test_a_run_that_was_seen_before_its_table_is_held_to_the_limit_of_its_catalog() -> None:
+    line = Line(catalog_limit=1)
+    line.run("under-way", jobName="j")
+    line.line.notice_run(line._object("early", "late", 0, {}), deleted=False)
+    line.store.put(
+        "ManagedTable", {"metadata": {"namespace": "sales", "name": "late"}, "spec": {"catalogRef": {"name": "lake"}}}
+    )
+    assert "TableCatalog lake allows at once" in str(line.ask("early"))
+
+
 def test_the_runs_of_one_table_do_not_take_two_turns() -> None:
     line = Line()
     line.run("a1", table="a", age=9)

@@ -24,6 +24,13 @@ from tablewright.runtime.store import ObjectStore
 from tests.unit.operator.values import NOW
 
 FINALIZER = "tablewright.dev/table"
+CATALOG = {
+    "sql": {"uri": "sqlite:///:memory:"},
+    "warehouse": "file:///nowhere",
+    "storage": {"credentialsSecretRef": {"name": "keys"}},
+}
+TABLE = {"catalogRef": {"name": "lake"}, "schema": {"columns": [{"name": "id", "type": "long"}]}}
+RUN = {"tableRef": {"name": "events"}, "operation": "Compact"}
 UUID = "0b5f5c3e-0000-0000-0000-000000000000"
 
 
@@ -66,7 +73,7 @@ class Server:
 class World:
     """A store with a catalog in it, and the reconciler that works on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalog: dict[str, Any] | None = CATALOG) -> None:
         self.store, self.server, self.now = ObjectStore(), Server(), NOW
         claims, line, memory = Claims(), RunLine(self.store, 10), HealthMemory()
         locations = KnownLocations(self.store, memory.places_at)
@@ -88,11 +95,11 @@ class World:
             locations=locations,
             memory=memory,
         )
-        storage = {"credentialsSecretRef": {"name": "keys"}}
-        spec = {"sql": {"uri": "sqlite:///:memory:"}, "warehouse": "file:///nowhere", "storage": storage}
-        self.see("TableCatalog", "lake", spec)
+        if catalog is not None:
+            self.see("TableCatalog", "lake", catalog)
 
-    def see(self, kind: str, name: str, spec: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    def see(self, kind: str, name: str, spec: dict[str, Any], **parts: Any) -> list[Key]:
+        """What is to be looked at when a watch tells of this object."""
         metadata = {
             "name": name,
             "namespace": "sales",
@@ -102,14 +109,10 @@ class World:
             "creationTimestamp": NOW.isoformat(),
         }
         obj = {"metadata": metadata | parts.pop("metadata", {}), "spec": spec, **parts}
-        self.router.notice(kind, obj, deleted=False)
-        return obj
+        return self.router.notice(kind, obj, deleted=False)
 
     def reconcile(self, kind: str, name: str) -> float | None:
         return self.reconciler.reconcile(Key(kind, "sales", name))
-
-
-TABLE = {"catalogRef": {"name": "lake"}, "schema": {"columns": [{"name": "id", "type": "long"}]}}
 
 
 def forbidden(world: World) -> None:
@@ -161,3 +164,32 @@ def test_what_is_no_text_in_a_secret_keeps_nobody_from_its_keys() -> None:
     assert world.reconcile("TableCatalog", "lake") is None
     [body] = world.server.written("/tablecatalogs/lake/status")
     assert json.loads(body)["status"]["conditions"][0]["reason"] == "Usable"
+
+
+def phases(world: World) -> list[str]:
+    return [json.loads(body)["status"]["phase"] for body in world.server.written("/maintenanceruns/by-hand/status")]
+
+
+def test_a_run_of_a_table_that_is_not_there_is_refused() -> None:
+    world = World()
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert phases(world) == ["Failed"]
+
+
+@pytest.mark.parametrize("late", ["ManagedTable", "TableCatalog"])
+def test_a_run_that_is_seen_before_its_table_or_its_catalog_waits_for_them(late: str) -> None:
+    """Each kind has a watch of its own, and none of them waits for another."""
+    specs = {"TableCatalog": ("lake", CATALOG), "ManagedTable": ("events", TABLE)}
+    world = World(catalog=None)
+    for kind, (name, spec) in specs.items():
+        if kind != late:
+            world.see(kind, name, spec)
+    world.server.answers[f"/{specs[late][0]}$"] = Answer(200, {"metadata": {"name": specs[late][0]}})
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert phases(world) == [], "what a watch has not told yet is no reason to refuse it for good"
+    assert Key("MaintenanceRun", "sales", "by-hand") in world.see(late, *specs[late])
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert phases(world) == ["Pending"]
+    assert len(world.server.written("/jobs$")) == 1
