@@ -19,8 +19,21 @@ POD_INTERVAL = timedelta(seconds=15)  # no event of the Job's tells why its pod 
 LONGEST_MESSAGE = 1024
 
 
-def waits_for(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> MaintenanceRun | None:
-    """The run of the same table that has to end first: one a table at a time, whoever made them."""
+@dataclass(frozen=True)
+class Waiting:
+    """What a run waits for; and until when, if only time has to pass."""
+
+    message: str
+    until: datetime | None = None
+
+
+def waits_for(
+    run: MaintenanceRun, others: Iterable[MaintenanceRun], policy: EffectivePolicy, now: datetime
+) -> MaintenanceRun | None:
+    """The run of the same table that has to end first: one a table at a time, whoever made them.
+
+    One that may not start yet lets others go first: a person's run must not wait for next week's window with it.
+    """
     ahead = [
         other
         for other in others
@@ -29,16 +42,9 @@ def waits_for(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> Maintena
         and other.spec.table_ref == run.spec.table_ref
         and not other.status.is_finished
         and _place(other) < _place(run)
+        and (other.status.job_name is not None or _may_not_start(other, policy, now) is None)
     ]
     return min(ahead, key=_place, default=None)
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What a run waits for; and until when, if only time has to pass."""
-
-    message: str
-    until: datetime | None = None
 
 
 def why_it_waits(
@@ -48,21 +54,22 @@ def why_it_waits(
     broken_policies: Sequence[str],
     now: datetime,
 ) -> Waiting | None:
-    """What has to happen before the run may stand in line with those of other tables.
-
-    Windows and suspension hold up what the operator started by itself; a person who asks for a run means now.
-    """
+    """What has to happen before the run may stand in line with those of other tables."""
     if ahead is not None:
         return Waiting(f"waits for run {ahead.metadata.name}")
     if broken_policies:  # its options would be others than the policy's author meant
         return Waiting(f"waits until this is corrected: {'; '.join(broken_policies)}")
-    if cause_of(run) in (Cause.SCHEDULE, Cause.TRIGGER):
-        if policy.suspended_by is not None:
-            return Waiting(f"waits while maintenance is suspended by {policy.suspended_by}")
-        opening = next_opening(policy.windows, now)
-        if opening is not None:
-            return Waiting(f"waits for the next window, at {opening:%Y-%m-%dT%H:%M:%SZ}", opening)
-    return None
+    return _may_not_start(run, policy, now)
+
+
+def _may_not_start(run: MaintenanceRun, policy: EffectivePolicy, now: datetime) -> Waiting | None:
+    """Windows and suspension hold up what the operator started by itself; a person who asks for a run means now."""
+    if cause_of(run) not in (Cause.SCHEDULE, Cause.TRIGGER):
+        return None
+    if policy.suspended_by is not None:
+        return Waiting(f"waits while maintenance is suspended by {policy.suspended_by}")
+    opening = next_opening(policy.windows, now)
+    return None if opening is None else Waiting(f"waits for the next window, at {opening:%Y-%m-%dT%H:%M:%SZ}", opening)
 
 
 def decide_run(

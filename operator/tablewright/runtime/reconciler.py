@@ -310,8 +310,9 @@ class Reconciler:
 
     def _wait(self, run: MaintenanceRun, table: ManagedTable, now: datetime) -> Waiting | None:
         """What the run waits for: something of its table's, or its turn among all runs, which is taken if it came."""
-        ahead = waits_for(run, self.runs_of(table))
-        own = why_it_waits(run, ahead, self.policy_of(table), self.broken_policies(table), now)
+        policy = self.policy_of(table)
+        ahead = waits_for(run, self.runs_of(table), policy, now)
+        own = why_it_waits(run, ahead, policy, self.broken_policies(table), now)
         if own is not None:
             self._line.step_aside(Place(*run.key))
             return own

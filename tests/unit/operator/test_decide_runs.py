@@ -27,6 +27,10 @@ def why(
     return why_it_waits(waiting, ahead, effective_policy(managed_table(**spec), []), broken, NOW)
 
 
+def first_of(waiting: MaintenanceRun, runs: Sequence[MaintenanceRun], **spec: Any) -> MaintenanceRun | None:
+    return waits_for(waiting, runs, effective_policy(managed_table(**spec), []), NOW)
+
+
 def test_a_new_run_gets_its_job() -> None:
     decision = decide_run(run("r", None), None, None, NOW)
     assert decision.create_job is not None
@@ -77,21 +81,21 @@ def test_a_finished_run_stays_as_it_is(phase: str) -> None:
 
 def test_a_run_waits_for_the_one_of_the_same_table_that_is_under_way() -> None:
     waiting, running = run("a-second", None), run("z-first", "Running", jobName="z-first")
-    ahead = waits_for(waiting, [waiting, running])
+    ahead = first_of(waiting, [waiting, running])
     assert ahead is running
     decision = decide_run(waiting, None, None, NOW, waiting=why(waiting, ahead=ahead))
     assert decision.create_job is None
     assert (decision.status.phase, decision.status.message) == (Phase.PENDING, "waits for run z-first")
-    assert waits_for(running, [waiting, running]) is None
+    assert first_of(running, [waiting, running]) is None
 
 
 def test_of_two_new_runs_exactly_one_goes_first() -> None:
     one, two = run("one", None), run("two", None)
-    assert [waits_for(one, [one, two]), waits_for(two, [one, two])] == [None, one]
+    assert [first_of(one, [one, two]), first_of(two, [one, two])] == [None, one]
 
 
 def test_a_finished_run_holds_nobody_up() -> None:
-    assert waits_for(run("next", None), [run("done", "Succeeded", jobName="done")]) is None
+    assert first_of(run("next", None), [run("done", "Succeeded", jobName="done")]) is None
 
 
 OUTSIDE = [{"days": ["Sun"], "start": "22:00", "duration": "8h"}]  # NOW is a Sunday, at noon
@@ -114,6 +118,18 @@ def test_what_the_operator_started_waits_for_windows_and_while_maintenance_is_su
 @pytest.mark.parametrize("cause", [Cause.ANNOTATION, Cause.MANUAL])
 def test_a_person_who_asks_for_a_run_means_now(cause: Cause) -> None:
     assert why(run("r", None, cause=cause), windows=OUTSIDE, suspend=True) is None
+
+
+@pytest.mark.parametrize("spec", [{"windows": OUTSIDE}, {"suspend": True}])
+def test_a_person_does_not_wait_for_a_run_that_waits_for_a_window_or_is_suspended(spec: dict[str, Any]) -> None:
+    automatic = run("automatic", "Pending", cause=Cause.SCHEDULE)
+    asked_for = run("by-hand", None, age=timedelta(minutes=1))
+    assert first_of(asked_for, [automatic, asked_for], **spec) is None
+    assert first_of(asked_for, [automatic, asked_for]) is automatic, "once it may start, it goes first"
+    under_way = run("automatic", "Running", cause=Cause.SCHEDULE, jobName="automatic")
+    assert first_of(asked_for, [under_way, asked_for], **spec) is under_way
+    begun = run("by-hand", "Pending", jobName="by-hand")
+    assert first_of(automatic, [automatic, begun], **spec) is begun, "one a table at a time"
 
 
 def test_nobodys_run_starts_while_a_policy_cannot_be_read() -> None:
