@@ -74,10 +74,13 @@ class RunLine:
                 return None
             return waits_for_limit(run, under_way, limits)
 
-    def step_aside(self, key: Place) -> None:
-        """The run cannot start for a reason of its own; it must not keep a turn from others."""
+    def step_aside(self, key: Place) -> list[Place]:
+        """The run cannot start for a reason of its own; it must not keep a turn from others. Whose turn it is then."""
         with self._lock:
+            if key in self._aside:
+                return []
             self._aside.add(key)
+        return self.next()
 
     def give_back(self, key: Place, created: datetime) -> None:
         """The run could not take its turn after all."""

@@ -92,6 +92,7 @@ class _Operator:
             cluster,
             settings.jobs,
             lambda: datetime.now(UTC).replace(microsecond=0),
+            wake=self._enqueue_soon,
             recorder=Recorder(cluster, self._metrics, _identity(settings)),
             locations=locations,
             memory=memory,

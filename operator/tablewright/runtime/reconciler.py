@@ -60,6 +60,8 @@ class Key:
 
 
 class Reconciler:
+    """`wake` is given what is to be looked at though no event says so."""
+
     def __init__(
         self,
         store: ObjectStore,
@@ -69,6 +71,7 @@ class Reconciler:
         jobs: JobSettings,
         clock: Callable[[], datetime],
         *,
+        wake: Callable[[Sequence[Key]], None],
         recorder: Recorder,
         locations: KnownLocations,
         memory: HealthMemory,
@@ -81,6 +84,7 @@ class Reconciler:
         self._cluster = cluster
         self._jobs = jobs
         self._clock = clock
+        self._wake = wake
         self._recorder = recorder
         self._memory = memory
         self._locations = locations
@@ -314,10 +318,14 @@ class Reconciler:
         ahead = waits_for(run, self.runs_of(table), policy, now)
         own = why_it_waits(run, ahead, policy, self.broken_policies(table), now)
         if own is not None:
-            self._line.step_aside(Place(*run.key))
+            self._make_way(run)
             return own
         turn = self._line.ask(Place(*run.key))
         return None if turn is None else Waiting(turn)
+
+    def _make_way(self, run: MaintenanceRun) -> None:
+        """For runs that may wait for nothing else: no event tells them of it."""
+        self._wake([Key(MaintenanceRun.kind_name, *place) for place in self._line.step_aside(Place(*run.key))])
 
     def _create_job(self, run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog) -> None:
         try:

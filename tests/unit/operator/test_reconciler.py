@@ -73,9 +73,9 @@ class Server:
 class World:
     """A store with a catalog in it, and the reconciler that works on it."""
 
-    def __init__(self, catalog: dict[str, Any] | None = CATALOG) -> None:
-        self.store, self.server, self.now = ObjectStore(), Server(), NOW
-        claims, line, memory = Claims(), RunLine(self.store, 10), HealthMemory()
+    def __init__(self, catalog: dict[str, Any] | None = CATALOG, *, most_runs: int = 10) -> None:
+        self.store, self.server, self.now, self.woken = ObjectStore(), Server(), NOW, list[Key]()
+        claims, line, memory = Claims(), RunLine(self.store, most_runs), HealthMemory()
         locations = KnownLocations(self.store, memory.places_at)
         self.router = EventRouter(self.store, claims, line, locations)
         cluster = Cluster(
@@ -91,6 +91,7 @@ class World:
             cluster,
             JobSettings(image="jobs"),
             lambda: self.now,
+            wake=self.woken.extend,
             recorder=Recorder(cluster, Metrics(), "test"),
             locations=locations,
             memory=memory,
@@ -193,3 +194,21 @@ def test_a_run_that_is_seen_before_its_table_or_its_catalog_waits_for_them(late:
     world.reconcile("MaintenanceRun", "by-hand")
     assert phases(world) == ["Pending"]
     assert len(world.server.written("/jobs$")) == 1
+
+
+def test_a_run_that_steps_aside_makes_way_for_the_next_at_once() -> None:
+    """Its status may say so already, as after a restart: then no event tells the others."""
+    world = World(most_runs=1)
+    world.see("ManagedTable", "asleep", {**TABLE, "identifier": {"namespace": "db", "name": "other"}, "suspend": True})
+    world.see("ManagedTable", "events", TABLE)
+    scheduled = {"annotations": {"tablewright.dev/cause": "Schedule"}}
+    world.see("MaintenanceRun", "at-rest", {**RUN, "tableRef": {"name": "asleep"}}, metadata=scheduled)
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert world.server.written("/jobs$") == [], "the other one is first in line"
+    world.reconcile("MaintenanceRun", "at-rest")
+    assert world.woken == [Key("MaintenanceRun", "sales", "by-hand")]
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert len(world.server.written("/jobs$")) == 1
+    world.reconcile("MaintenanceRun", "at-rest")
+    assert len(world.woken) == 1, "that is no news any more"
