@@ -21,10 +21,11 @@ LONGEST_MESSAGE = 1024
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a run waits for; and until when, if only time has to pass."""
+    """What a run waits for; until when, if only time has to pass; and one word for it, where people should be told."""
 
     message: str
     until: datetime | None = None
+    reason: str | None = None
 
 
 def waits_for(
@@ -90,9 +91,10 @@ def decide_run(
             message = f"Job {run.status.job_name} was deleted before it ended"
             return RunDecision(_failed(run, "JobDeleted", message, now))
         if waiting is not None:
-            status = _with(run, now, phase=Phase.PENDING, message=waiting.message)
+            status = _with(run, now, phase=Phase.PENDING, reason=waiting.reason, message=waiting.message)
             return RunDecision(status, look_again_at=waiting.until)
-        return RunDecision(_with(run, now, phase=Phase.PENDING, message=None, job_name=run.metadata.name), CreateJob())
+        status = _with(run, now, phase=Phase.PENDING, reason=None, message=None, job_name=run.metadata.name)
+        return RunDecision(status, CreateJob())
     return RunDecision(_from_job(run, job, now), look_again_at=None if job.is_settled else now + POD_INTERVAL)
 
 

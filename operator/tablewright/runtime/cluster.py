@@ -37,7 +37,7 @@ class ObjectRefusedError(PermanentError):
 
 
 class AccessDeniedError(PermanentError):
-    """The operator lacks a right; somebody has to give it."""
+    """The operator lacks a right, or a quota is used up; somebody has to change that."""
 
 
 class Cluster:
@@ -156,12 +156,14 @@ class Cluster:
             self._wrote(written["kind"], written)
 
     def create_job(self, job: KubernetesObject) -> None:
-        """Raises `ObjectRefusedError` where the API server does not take it as it is."""
+        """Raises `ObjectRefusedError` where the API server never takes it, `AccessDeniedError` where not now."""
         try:
             self._unless(409, "POST", f"apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs", body=job)
         except ApiException as error:
             if error.status in (400, 422):
                 raise ObjectRefusedError(f"the API server refuses the Job: {error.reason}") from None
+            if error.status == 403:
+                raise AccessDeniedError(f"the API server does not allow the Job: {error.reason}") from None
             raise
 
     def apply_status(self, plural: str, kind: str, namespace: str, name: str, status: dict[str, Any]) -> None:

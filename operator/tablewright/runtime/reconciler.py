@@ -35,7 +35,7 @@ from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims
-from tablewright.runtime.cluster import Cluster, ObjectRefusedError
+from tablewright.runtime.cluster import AccessDeniedError, Cluster, ObjectRefusedError
 from tablewright.runtime.leadership import NotLeadingError
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
@@ -46,6 +46,7 @@ from tablewright.runtime.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 POLL_INTERVAL = timedelta(seconds=60)  # of catalogs that tell nobody of commits
+JOB_INTERVAL = timedelta(seconds=30)  # of trying to create a Job that is not allowed
 UNUSABLE_SECONDS = 30.0  # nobody tells us when a Secret is there, or a server is back
 
 
@@ -306,6 +307,10 @@ class Reconciler:
                 self._create_job(run, table, catalog)
             except (RunNotPossibleError, ObjectRefusedError) as error:
                 decision = decide_run(run, str(error), None, now)
+            except AccessDeniedError as error:  # a quota, or a right that is missing: nobody tells us when it is not
+                self._make_way(run)
+                waiting = Waiting(str(error), now + JOB_INTERVAL, "JobNotCreated")
+                decision = decide_run(run, None, None, now, waiting=waiting)
         if decision.status != run.status:
             self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write

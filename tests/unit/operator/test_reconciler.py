@@ -212,3 +212,22 @@ def test_a_run_that_steps_aside_makes_way_for_the_next_at_once() -> None:
     assert len(world.server.written("/jobs$")) == 1
     world.reconcile("MaintenanceRun", "at-rest")
     assert len(world.woken) == 1, "that is no news any more"
+
+
+def test_a_job_that_a_quota_does_not_allow_is_told_tried_again_and_holds_up_nobody() -> None:
+    world = World(most_runs=1)
+    world.see("ManagedTable", "events", TABLE)
+    world.see("ManagedTable", "others", {**TABLE, "identifier": {"namespace": "db", "name": "other"}})
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.see("MaintenanceRun", "the-next", {**RUN, "tableRef": {"name": "others"}})
+    world.server.answers["/jobs$"] = Answer(403, {"message": "exceeded quota: count/jobs.batch"})
+    assert world.reconcile("MaintenanceRun", "by-hand") == 30.0
+    [status] = [json.loads(body)["status"] for body in world.server.written("/maintenanceruns/by-hand/status")]
+    assert (status["phase"], status["reason"]) == ("Pending", "JobNotCreated")
+    assert "exceeded quota: count/jobs.batch" in status["message"]
+    assert [event["reason"] for event in world.server.written("/events$")] == ["RunHeldUp"]
+    assert world.woken == [Key("MaintenanceRun", "sales", "the-next")]
+    del world.server.answers["/jobs$"]
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert phases(world) == ["Pending", "Pending"]
+    assert len(world.server.written("/jobs$")) == 2
