@@ -21,17 +21,22 @@ class EventRouter:
 
     def notice(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         """Remembers what was seen, and says what is to be looked at because of it."""
-        known = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+        place = kind, obj["metadata"]["namespace"], obj["metadata"]["name"]
+        known = self._store.get(*place)
         if known is not None and not deleted and _version(known) == _version(obj):
             return []  # the echo of a write of our own, whose answer told of it already
         if deleted:
             self._store.remove(kind, obj)
+            if self._store.get(*place) is not None:
+                return []  # another object of its name took its place, and was told of before
         else:  # of a pointer only where it led: who reads or swaps it asks the server, never this memory
             self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj)
         self._locations.notice(kind, obj, deleted=deleted)
         rivals = self._rivals(kind, obj, deleted=deleted)
         if kind == MaintenanceRun.kind_name:
-            latest = self._store.get(kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+            latest = self._store.get(*place)
+            if known is not None and latest is not None and _version(known)[0] != _version(latest)[0]:
+                self._line.notice_run(known, deleted=True)  # whatever turn it had is not its successor's
             self._line.notice_run(latest or obj, deleted=latest is None)
         elif kind == "Job" and not deleted:
             self._line.notice_job(obj)

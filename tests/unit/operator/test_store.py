@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tablewright.decide.limits import Place
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.line import RunLine
@@ -103,3 +104,31 @@ def test_an_object_whose_last_finalizer_we_took_is_gone_whatever_event_comes_lat
     assert store.get("ManagedTable", "sales", "events") is None
     router.notice("ManagedTable", going, deleted=False)
     assert store.get("ManagedTable", "sales", "events") is None
+
+
+def test_a_deletion_that_is_told_of_late_takes_nothing_from_the_object_that_followed() -> None:
+    """A listing tells of what is there before it tells of what is gone."""
+    store, claims = ObjectStore(), Claims()
+    router = EventRouter(store, claims, RunLine(store, 1), KnownLocations(store, lambda _: None))
+    router.notice("ManagedTable", table(uid="u1"), deleted=False)
+    router.notice("ManagedTable", table(uid="u2", version="5"), deleted=False)
+    router.notice("ManagedTable", table(uid="u1"), deleted=True)
+    router.notice(
+        "ManagedTable", table("rival", uid="u3", identifier={"namespace": "sales", "name": "events"}), deleted=False
+    )
+    assert claims.rivals("sales", "rival") == [("sales", "events")]
+
+
+def test_a_run_that_was_created_anew_under_its_name_waits_for_its_own_turn() -> None:
+    store = ObjectStore()
+    line = RunLine(store, 1)
+    router = EventRouter(store, Claims(), line, KnownLocations(store, lambda _: None))
+    router.notice("ManagedTable", table(), deleted=False)
+    before, after = run("by-hand", "events", "u1"), run("by-hand", "events", "u2")
+    before["status"] = {"phase": "Running", "jobName": "by-hand"}
+    for each in (before, after):
+        each["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    router.notice("MaintenanceRun", before, deleted=False)
+    router.notice("MaintenanceRun", after, deleted=False)
+    router.notice("MaintenanceRun", before, deleted=True)
+    assert line.ask(Place("sales", "by-hand")) is None
