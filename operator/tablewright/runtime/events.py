@@ -29,8 +29,9 @@ class EventRouter:
             self._store.remove(kind, obj)
             if self._store.get(*place) is not None:
                 return []  # another object of its name took its place, and was told of before
-        else:  # of a pointer only where it led: who reads or swaps it asks the server, never this memory
-            self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj)
+        # Of a pointer only where it led: who reads or swaps it asks the server, never this memory.
+        elif not self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj):
+            return []  # a newer version is known, or that it is gone: nothing may be concluded from this one any more
         self._locations.notice(kind, obj, deleted=deleted)
         rivals = self._rivals(kind, obj, deleted=deleted)
         if kind == MaintenanceRun.kind_name:

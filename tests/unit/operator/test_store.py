@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from pyiceberg.catalog.memory import InMemoryCatalog
+
 from tablewright.decide.limits import Place
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.store import ObjectStore
+from tests.unit.operator.values import managed_table
 
 
 def table(name: str = "events", *, uid: str = "u1", version: str = "1", **spec: Any) -> dict[str, Any]:
@@ -104,6 +107,19 @@ def test_an_object_whose_last_finalizer_we_took_is_gone_whatever_event_comes_lat
     assert store.get("ManagedTable", "sales", "events") is None
     router.notice("ManagedTable", going, deleted=False)
     assert store.get("ManagedTable", "sales", "events") is None
+
+
+def test_the_place_of_a_table_that_was_dropped_is_free_whatever_event_comes_late() -> None:
+    store = ObjectStore()
+    locations = KnownLocations(store, lambda _: None)
+    router = EventRouter(store, Claims(), RunLine(store, 1), locations)
+    store.put("TableCatalog", {"metadata": {"name": "lake", "namespace": "sales"}, "spec": {"configMap": {}}})
+    dropped = table("dropped") | {"status": {"identity": {"location": "file:///lake/events"}}}
+    router.notice("ManagedTable", dropped, deleted=False)
+    router.notice("ManagedTable", dropped, deleted=True)
+    router.notice("ManagedTable", dropped, deleted=False)
+    another = managed_table(identifier={"namespace": "sales", "name": "another"})
+    assert locations.take(another, InMemoryCatalog("lake"), ["file:///lake/events"]) is None
 
 
 def test_a_deletion_that_is_told_of_late_takes_nothing_from_the_object_that_followed() -> None:
