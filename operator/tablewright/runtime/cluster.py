@@ -40,6 +40,10 @@ class AccessDeniedError(PermanentError):
     """The operator lacks a right, or a quota is used up; somebody has to change that."""
 
 
+class NameTakenError(PermanentError):
+    """An object of this name is there, and is somebody else's."""
+
+
 class Cluster:
     """`fence` raises where nothing may be written (any more); `wrote` is told of our own objects as they now are."""
 
@@ -156,15 +160,22 @@ class Cluster:
             self._wrote(written["kind"], written)
 
     def create_job(self, job: KubernetesObject) -> None:
-        """Raises `ObjectRefusedError` where the API server never takes it, `AccessDeniedError` where not now."""
+        """Raises `ObjectRefusedError` where the API server never takes it, `AccessDeniedError` where not now.
+
+        One that is there already must have the same owner, or it raises `NameTakenError`.
+        """
+        namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
         try:
-            self._unless(409, "POST", f"apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs", body=job)
+            created = self._unless(409, "POST", f"apis/batch/v1/namespaces/{namespace}/jobs", body=job)
         except ApiException as error:
             if error.status in (400, 422):
                 raise ObjectRefusedError(f"the API server refuses the Job: {error.reason}") from None
             if error.status == 403:
                 raise AccessDeniedError(f"the API server does not allow the Job: {error.reason}") from None
             raise
+        if created is None and not owners(self.read_job(namespace, name)) & owners(job):
+            message = f"there is a Job {name} that is not this run's: it goes with the run before, or delete it"
+            raise NameTakenError(message)
 
     def apply_status(self, plural: str, kind: str, namespace: str, name: str, status: dict[str, Any]) -> None:
         """Server-side apply of what the operator owns of a status. A deleted object is no error."""
@@ -225,6 +236,12 @@ class Cluster:
         if not 200 <= answer.status < 300:
             raise _refusal(answer.status, content, method, path)
         return dict(json.loads(content))
+
+
+def owners(obj: KubernetesObject | None) -> set[str]:
+    """The uids of the objects that it goes with."""
+    metadata = {} if obj is None else obj["metadata"]
+    return {reference["uid"] for reference in metadata.get("ownerReferences") or ()}
 
 
 def _as_yaml(body: KubernetesObject | list[KubernetesObject] | None) -> bytes:

@@ -35,7 +35,7 @@ from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims
-from tablewright.runtime.cluster import AccessDeniedError, Cluster, ObjectRefusedError
+from tablewright.runtime.cluster import AccessDeniedError, Cluster, NameTakenError, ObjectRefusedError, owners
 from tablewright.runtime.leadership import NotLeadingError
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
@@ -307,7 +307,7 @@ class Reconciler:
                 self._create_job(run, table, catalog)
             except (RunNotPossibleError, ObjectRefusedError) as error:
                 decision = decide_run(run, str(error), None, now)
-            except AccessDeniedError as error:  # a quota, or a right that is missing: nobody tells us when it is not
+            except (AccessDeniedError, NameTakenError) as error:  # nobody tells us when there is a right, or room
                 self._make_way(run)
                 waiting = Waiting(str(error), now + JOB_INTERVAL, "JobNotCreated")
                 decision = decide_run(run, None, None, now, waiting=waiting)
@@ -384,9 +384,9 @@ class Reconciler:
         if run.status.is_finished:
             return None
         job = self._store.get("Job", namespace, name)
-        if job is None:  # deleted, or not seen yet: the store cannot tell, the server can
+        if run.metadata.uid not in owners(job):  # deleted, or not seen yet: the store cannot tell, the server can
             job = self._cluster.read_job(namespace, name)
-        if job is None:
+        if job is None or run.metadata.uid not in owners(job):  # a run of the same name may have had it before
             return None
         if is_settled(job) and not is_finished(job):
             return observe_job(job, ())

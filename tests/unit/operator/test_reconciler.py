@@ -231,3 +231,39 @@ def test_a_job_that_a_quota_does_not_allow_is_told_tried_again_and_holds_up_nobo
     world.reconcile("MaintenanceRun", "by-hand")
     assert phases(world) == ["Pending", "Pending"]
     assert len(world.server.written("/jobs$")) == 2
+
+
+def job_of(owner: str | None, **status: Any) -> dict[str, Any]:
+    owners = [] if owner is None else [{"kind": "MaintenanceRun", "name": "by-hand", "uid": owner}]
+    metadata = {"name": "by-hand", "namespace": "sales", "uid": "uid-of-job", "resourceVersion": "1"}
+    return {"metadata": metadata | {"ownerReferences": owners}, "status": status}
+
+
+@pytest.mark.parametrize("owner", ["uid-of-a-run-of-the-same-name-that-was-deleted", None])
+def test_a_job_that_is_not_the_runs_own_is_not_taken_for_its_work(owner: str | None) -> None:
+    """Deleted and created anew to run again, it must not end with what the one before came to."""
+    world = World()
+    world.see("ManagedTable", "events", TABLE)
+    ended = job_of(owner, conditions=[{"type": "Complete", "status": "True"}])
+    world.server.answers |= {"/jobs/by-hand$": Answer(200, ended), "/jobs$": Answer(409, {"message": "it exists"})}
+    world.see("MaintenanceRun", "by-hand", RUN)
+    assert world.reconcile("MaintenanceRun", "by-hand") is not None, "it is looked at again"
+    [status] = [json.loads(body)["status"] for body in world.server.written("/maintenanceruns/by-hand/status")]
+    assert (status["phase"], status["reason"]) == ("Pending", "JobNotCreated")
+    assert "there is a Job by-hand that is not this run's" in status["message"]
+    world.server.answers.clear()
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert phases(world) == ["Pending", "Pending"]
+    assert len(world.server.written("/jobs$")) == 2
+
+
+def test_the_runs_own_job_is_followed_to_its_end() -> None:
+    world = World()
+    world.see("ManagedTable", "events", TABLE)
+    ended = job_of("uid-by-hand", conditions=[{"type": "Complete", "status": "True"}])
+    world.server.answers["/jobs/by-hand$"] = Answer(200, ended)
+    world.server.answers["/pods$"] = Answer(200, {"items": []})
+    world.server.answers["/events$"] = Answer(200, {"items": []})
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.reconcile("MaintenanceRun", "by-hand")
+    assert phases(world) == ["Succeeded"]
