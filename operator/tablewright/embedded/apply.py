@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import open_catalog
 from tableformat.declaration import Applied, TableLocation, overlapping_table
+from tablewright.act.catalogs import open_declared
 from tablewright.act.jobs import maintenance_job
 from tablewright.act.passes import reconcile_table
 from tablewright.api.catalog import TableCatalog
@@ -102,7 +102,7 @@ class _FolderWorld:
     def open_catalog(self, table: ManagedTable) -> Catalog:
         catalog = self.catalog_of(table)
         if catalog.key not in self._opened:
-            self._opened[catalog.key] = open_catalog(catalog.config({}))
+            self._opened[catalog.key] = open_declared(catalog.metadata.name, catalog.config({}))
         return self._opened[catalog.key]
 
     def catalog_of(self, table: ManagedTable) -> TableCatalog:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tableformat.catalogs import open_catalog
 from tableformat.declaration import Difference, InvalidDeclarationError, difference
 from tableformat.errors import TransientError
+from tablewright.act.catalogs import open_declared
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.conditions import HEALTHY
 from tablewright.api.declaration import declaration_of
@@ -72,7 +72,7 @@ def _observe(
         catalog = catalog_of(table, declarations.catalogs, state.folder)
         if not declarations.catalogs and not database(state.folder).exists():
             return TableAbsent()  # opening the catalog would make it
-        opened = open_catalog(catalog.config({}))
+        opened = open_declared(catalog.metadata.name, catalog.config({}))
         return observe_table(opened, table, policy_of(table, declarations), memory)
     except CatalogNotUsableError as error:
         return CatalogUnusable(error.reason, str(error))

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import CatalogConfig, open_catalog
-from tableformat.errors import PermanentError, TablewrightError
+from tablewright.act.catalogs import open_declared
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
@@ -52,7 +51,7 @@ class OpenCatalogs:
         if known is None or known[0] != fingerprint:  # first use, another spec, or rotated credentials
             known = (
                 fingerprint,
-                _opened(name, config),
+                open_declared(name, config),
             )  # without the lock: a server that is silent holds up nobody else
             with self._lock:
                 self._opened[namespace, name] = known
@@ -81,15 +80,3 @@ class OpenCatalogs:
         with self._lock:
             self._secrets[namespace, name] = (now, values)
         return values
-
-
-def _opened(name: str, config: CatalogConfig) -> Catalog:
-    try:
-        return open_catalog(config)
-    except PermanentError as error:  # until somebody changes something: the keys, a right, the declaration
-        raise CatalogNotUsableError("CatalogNotOpened", f"TableCatalog {name}: {error}") from error
-    except TablewrightError:
-        raise
-    except Exception as error:  # PyIceberg's own catalogs raise what their clients do
-        message = f"TableCatalog {name}: it cannot be opened ({type(error).__name__}): {error}"
-        raise CatalogNotUsableError("CatalogUnreachable", message) from error

@@ -89,3 +89,32 @@ def test_a_table_that_is_declared_and_not_there_is_named(tmp_path: Path) -> None
         expected = f"error: sales/events is declared and not there yet: run `tablewright apply -f {tmp_path}`\n"
         assert ended.err == expected
     assert [path.name for path in tmp_path.iterdir()] == ["events.yaml"]
+
+
+CATALOGS = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata: {{name: gone, namespace: sales}}
+spec: {{sql: {{uri: "sqlite:////nowhere/x.db"}}, warehouse: "file:///nowhere"}}
+---
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata: {{name: here, namespace: sales}}
+spec: {{sql: {{uri: "sqlite:///{folder}/here.db"}}, warehouse: "file://{folder}/warehouse"}}
+"""
+
+
+def test_a_catalog_that_cannot_be_opened_holds_up_its_own_tables_alone(tmp_path: Path) -> None:
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS.format(folder=tmp_path))
+    for name in ("gone", "here"):
+        text = TABLES.replace("name: events", f"name: {name}").replace("name: lake", f"name: {name}")
+        (tmp_path / f"{name}.yaml").write_text(text)
+    planned = run_cli("plan", "-f", tmp_path)
+    assert (planned.code, planned.err) == (1, "")
+    assert "sales/gone\n  ! TableCatalog gone: it cannot be opened (OperationalError): " in planned.out
+    assert "+ create table sales.here" in planned.out
+    applied = run_cli("apply", "-f", tmp_path)
+    assert applied.code == 1
+    [line] = applied.err.splitlines()
+    assert line.startswith("sales/gone: not Ready (CatalogUnreachable): TableCatalog gone: it cannot be opened")
+    assert "sales       here   True" in applied.out

@@ -1,0 +1,23 @@
+"""Opens the catalog that a TableCatalog declares, in a cluster as from a folder. One that cannot be opened is a reason
+that its tables tell; it never ends a pass over the tables of others.
+"""
+
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import CatalogConfig, open_catalog
+from tableformat.errors import PermanentError, TablewrightError
+from tablewright.act.passes import CatalogNotUsableError
+
+
+def open_declared(name: str, config: CatalogConfig) -> Catalog:
+    """Raises `CatalogNotUsableError`, or a `TransientError` of the table library's own."""
+    try:
+        return open_catalog(config)
+    except PermanentError as error:  # until somebody changes something: the keys, a right, the declaration
+        raise CatalogNotUsableError("CatalogNotOpened", f"TableCatalog {name}: {error}") from error
+    except TablewrightError:
+        raise
+    except Exception as error:  # PyIceberg's own catalogs raise what their clients do
+        said = " ".join(str(error).split())  # SQLAlchemy's errors have several lines
+        message = f"TableCatalog {name}: it cannot be opened ({type(error).__name__}): {said}"
+        raise CatalogNotUsableError("CatalogUnreachable", message) from error
