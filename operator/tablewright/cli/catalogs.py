@@ -3,17 +3,19 @@ folder's declaration. Whatever cannot be found is named, with the nearest name t
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog import infer_catalog_type as inferred_type
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInstalledError, RESTError
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
 from tableformat.catalogs import CatalogConfig, PyIcebergConfig, open_catalog
+from tableformat.errors import TablewrightError
 from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.table import ManagedTable
@@ -24,6 +26,7 @@ from tablewright.embedded.apply import policy_of
 from tablewright.embedded.catalogs import catalog_of, database
 from tablewright.embedded.folder import Declarations, read_folder
 from tablewright.embedded.state import EmbeddedState
+from tablewright.observe.tables import CatalogFailedError
 
 CATALOG_NAME = "lake"  # of a catalog that is given by its address
 
@@ -76,7 +79,10 @@ def catalog_config(options: AddressOptions) -> CatalogConfig:
         return _by_uri(options.uri, options.catalog, extra)
     known = Config()
     name = options.catalog or known.get_default_catalog_name()
-    found = known.get_catalog_config(name)
+    try:
+        found = known.get_catalog_config(name)
+    except ValueError as error:
+        raise InputError(f"PyIceberg's configuration: {error}") from None
     if found is None:
         names = known.get_known_catalogs()
         if options.catalog is None:
@@ -93,10 +99,11 @@ def catalog_config(options: AddressOptions) -> CatalogConfig:
 
 
 def load(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
-    try:
-        return catalog.load_table(identifier)
-    except (NoSuchTableError, NoSuchNamespaceError):
-        raise InputError(f"there is no table {'.'.join(identifier)}: {_nearest(catalog, identifier)}") from None
+    with _failures_named(catalog.name):
+        try:
+            return catalog.load_table(identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            raise InputError(f"there is no table {'.'.join(identifier)}: {_nearest(catalog, identifier)}") from None
 
 
 def find_declared(name: str, declarations: Declarations) -> ManagedTable:
@@ -167,7 +174,10 @@ def _only_catalog(uri: str) -> str:
     from sqlalchemy import create_engine, text
     from sqlalchemy.exc import SQLAlchemyError
 
-    engine = create_engine(uri)
+    try:
+        engine = create_engine(uri)
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise InputError(f"the database of --catalog-uri cannot be opened: {error}") from None
     try:
         with engine.connect() as connection:
             found = connection.execute(text("SELECT DISTINCT catalog_name FROM iceberg_tables ORDER BY 1"))
@@ -200,10 +210,23 @@ def _checked(config: PyIcebergConfig) -> PyIcebergConfig:
 
 
 def _open(config: CatalogConfig) -> Catalog:
+    with _failures_named(config.name):
+        try:
+            return open_catalog(config)
+        except (ValueError, KeyError, ImportError, NotInstalledError) as error:
+            raise InputError(f"the catalog {config.name} cannot be opened: {error}") from error
+
+
+@contextmanager
+def _failures_named(catalog: str) -> Iterator[None]:
+    """PyIceberg's own catalogs raise what their clients do; whoever asks for a table gets a line of it, not a trace."""
     try:
-        return open_catalog(config)
-    except (ValueError, KeyError, ImportError) as error:
-        raise InputError(f"the catalog {config.name} cannot be opened: {error}") from error
+        yield
+    except (TablewrightError, RESTError, OSError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())  # SQLAlchemy's errors have several lines
+        raise CatalogFailedError(f"the catalog {catalog} failed ({type(error).__name__}): {said}") from error
 
 
 def _nearest(catalog: Catalog, identifier: tuple[str, ...]) -> str:

@@ -168,7 +168,7 @@ def main() -> None:
         code = _exit_code(error)
         if code is None:
             raise
-        for line in str(error).splitlines() or [type(error).__name__]:
+        for line in _told(error).splitlines() or [type(error).__name__]:
             sys.stderr.write(f"error: {line}\n")
     if code == ExitCode.INTERRUPTED:
         sys.stderr.write("interrupted\n")
@@ -186,10 +186,21 @@ def _complain(mistake: TyperException) -> int:
     return mistake.exit_code
 
 
+def _told(error: Exception) -> str:
+    from strictyaml import YAMLError
+
+    if isinstance(error, YAMLError):  # PyIceberg reads it when it is imported, whatever was typed
+        return f"PyIceberg's configuration file .pyiceberg.yaml cannot be read: {' '.join(str(error).split())}"
+    return str(error)
+
+
 def _exit_code(error: Exception) -> ExitCode | None:
     """None for what nobody foresaw: that is ours to mend, and its trace helps."""
     from pyiceberg.exceptions import RESTError
+    from strictyaml import YAMLError
 
+    if isinstance(error, YAMLError):  # before the imports that would read the file again
+        return ExitCode.BAD_INPUT
     from tableformat.errors import PermanentError, TransientError
     from tablewright.act.passes import CatalogNotUsableError
 

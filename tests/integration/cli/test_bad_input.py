@@ -118,3 +118,44 @@ def test_a_catalog_that_cannot_be_opened_holds_up_its_own_tables_alone(tmp_path:
     [line] = applied.err.splitlines()
     assert line.startswith("sales/gone: not Ready (CatalogUnreachable): TableCatalog gone: it cannot be opened")
     assert "sales       here   True" in applied.out
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "complaint"),
+    [
+        (
+            ["--catalog-uri", "thrift://127.0.0.1:1"],
+            4,
+            "the catalog lake failed (TTransportException): Could not connect",
+        ),
+        (
+            ["--catalog-uri", "postgresql+nodriver://u@127.0.0.1:1/x"],
+            2,
+            "the database of --catalog-uri cannot be opened",
+        ),
+        (["--catalog-uri", "postgresql://u@127.0.0.1:port/x"], 2, "the database of --catalog-uri cannot be opened"),
+        (["--catalog", "glue"], 4, "the catalog glue failed (ProfileNotFound): "),
+        (["--catalog", "flat"], 2, "PyIceberg's configuration: Configuration path catalogs.flat needs to be an object"),
+    ],
+)
+def test_a_catalog_that_does_not_answer_is_one_line(
+    tmp_path: Path, address: list[str], code: int, complaint: str
+) -> None:
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        "catalog:\n  flat: x\n  glue:\n    type: glue\n    glue.region: eu-west-1\n"
+    )
+    ended = run_cli("history", "sales.events", *address, PYICEBERG_HOME=str(tmp_path), AWS_PROFILE="nobody")
+    assert (ended.code, ended.out) == (code, "")
+    assert [line for line in ended.err.splitlines() if line.startswith("error: ")] == [ended.err.splitlines()[-1]]
+    assert f"error: {complaint}" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_configuration_of_pyiceberg_that_cannot_be_read_is_named(tmp_path: Path, folder: Path) -> None:
+    """PyIceberg reads it as it is imported, so every command meets it."""
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  lake: {\n")
+    for command in (["history", "sales.events", "--catalog", "lake"], ["plan", "-f", str(folder)]):
+        ended = run_cli(*command, PYICEBERG_HOME=str(tmp_path))
+        assert (ended.code, ended.out) == (2, "")
+        [line] = ended.err.splitlines()
+        assert line.startswith("error: PyIceberg's configuration file .pyiceberg.yaml cannot be read: ")
