@@ -67,8 +67,10 @@ class ClusterSource:
         file = str(self.kubeconfig) if self.kubeconfig else None
         try:
             api = client.CustomObjectsApi(config.new_client_from_config(file, self.context))
-        except config.ConfigException as error:
-            raise InputError(f"the cluster cannot be reached: {error}; give --kubeconfig, or -f for a folder") from None
+        except Exception as error:  # for a file that is broken the client library has no error of its own
+            said = " ".join(str(error).split()).rstrip(".")
+            given = f"the cluster cannot be reached by kubeconfig {file or '(default)'}"
+            raise InputError(f"{given}: {said}: give --kubeconfig, or -f for a folder") from None
         try:
             if namespace is None:
                 answer: Any = api.list_cluster_custom_object(GROUP, VERSION, plural, _request_timeout=15)

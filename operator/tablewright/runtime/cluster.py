@@ -44,6 +44,10 @@ class NameTakenError(PermanentError):
     """An object of this name is there, and is somebody else's."""
 
 
+class NoAccessError(PermanentError):
+    """Nothing says where the API server is, or who asks it."""
+
+
 class Cluster:
     """`fence` raises where nothing may be written (any more); `wrote` is told of our own objects as they now are."""
 
@@ -253,13 +257,18 @@ def _as_yaml(body: KubernetesObject | list[KubernetesObject] | None) -> bytes:
 def access(kubeconfig: str | None) -> client.Configuration:
     """By a kubeconfig file; without one the pod's own, or a person's."""
     configuration = client.Configuration()
-    if kubeconfig is not None:
-        config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-    else:
-        try:
-            config.load_incluster_config(configuration)
-        except config.ConfigException:
-            config.load_kube_config(client_configuration=configuration)
+    try:
+        if kubeconfig is not None:
+            config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        else:
+            try:
+                config.load_incluster_config(configuration)
+            except config.ConfigException:
+                config.load_kube_config(client_configuration=configuration)
+    except Exception as error:  # for a file that is broken the client library has no error of its own
+        said = " ".join(str(error).split()).rstrip(".")
+        given = f"no access to a cluster by kubeconfig {kubeconfig or '(default)'}"
+        raise NoAccessError(f"{given}: {said}: give --kubeconfig, or run in a pod") from error
     configuration.retries = False  # nothing is repeated by itself: the queue tries again
     return configuration
 

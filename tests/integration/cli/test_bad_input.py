@@ -159,3 +159,14 @@ def test_a_configuration_of_pyiceberg_that_cannot_be_read_is_named(tmp_path: Pat
         assert (ended.code, ended.out) == (2, "")
         [line] = ended.err.splitlines()
         assert line.startswith("error: PyIceberg's configuration file .pyiceberg.yaml cannot be read: ")
+
+
+@pytest.mark.parametrize("content", [": : {", "hello"])
+def test_a_kubeconfig_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(content)
+    for command in (["get", "tables"], ["operator", "--job-image", "x"]):
+        ended = run_cli(*command, "--kubeconfig", file)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"kubeconfig {file}: " in ended.err.splitlines()[-1]
+        assert "Traceback" not in ended.err
