@@ -95,7 +95,7 @@ def catalog_config(options: AddressOptions) -> CatalogConfig:
     properties = {key: str(value) for key, value in found.items()} | extra
     if "type" not in properties and "py-catalog-impl" not in properties:
         properties["type"] = _type_of(name, properties)
-    return _checked(PyIcebergConfig(name=name, properties=properties))
+    return _checked(PyIcebergConfig(name=name, properties=_with_warehouse(properties)))
 
 
 def load(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
@@ -163,10 +163,13 @@ def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> Catalo
     known.setdefault("type", _type_of(name or CATALOG_NAME, known))
     if known["type"] != "sql":
         return PyIcebergConfig(name=name or CATALOG_NAME, properties=known)
-    # The warehouse is where new tables go; a table that is there knows its own place.
-    known.setdefault("warehouse", "file:///nowhere")
-    config = _checked(PyIcebergConfig(name=name or CATALOG_NAME, properties=known))
+    config = _checked(PyIcebergConfig(name=name or CATALOG_NAME, properties=_with_warehouse(known)))
     return config if name else config.model_copy(update={"name": _only_catalog(uri)})
+
+
+def _with_warehouse(properties: Mapping[str, str]) -> dict[str, str]:
+    """The warehouse is where new tables go; a table that is there knows its own place."""
+    return {"warehouse": "file:///nowhere", **properties} if properties.get("type") == "sql" else dict(properties)
 
 
 def _only_catalog(uri: str) -> str:

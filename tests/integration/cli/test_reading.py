@@ -153,6 +153,13 @@ def test_a_catalog_is_found_by_pyicebergs_own_configuration(folder: Path, tmp_pa
     assert wrong.err == "error: --catalog: PyIceberg's configuration has no catalog 'laek': did you mean lake?\n"
 
 
+def test_a_catalog_of_pyicebergs_configuration_needs_no_warehouse(folder: Path) -> None:
+    """It is where new tables go: whoever only reads and writes the ones that are there names none."""
+    named = run_cli("history", "sales.events", "--catalog", "lake", PYICEBERG_CATALOG__LAKE__URI=uri(folder))
+    assert (named.code, named.err) == (0, "")
+    assert len(named.out.splitlines()) == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
