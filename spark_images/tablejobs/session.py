@@ -1,12 +1,14 @@
 """The driver's Spark session. Rows stay in the native kernel's memory, so the JVM is small and quiet."""
 
+import contextlib
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,6 +18,7 @@ from tableformat.maintenance.sizing import JobSize
 from tablejobs.configuration import spark_configuration
 from tablejobs.pods import DriverPod
 
+_OLDEST_JAVA = 17
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -28,12 +31,12 @@ appender.stderr.layout.pattern = %p %c: %m%n
 
 
 class JavaMissing(PermanentError):
-    """There is no Java for Spark to run on. Nothing was changed."""
+    """There is no Java for Spark to run on, or one that is too old. Nothing was changed."""
 
 
 def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None) -> SparkSession:
     """`scratch` is for Spark's own temporary files; `driver` is this process's pod, where there are executors."""
-    _require_java()
+    java = _required_java()
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOGGING)
     if driver is not None:
@@ -48,14 +51,16 @@ def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None)
     try:
         with _signals_postponed():
             session = builder.getOrCreate()
-    except BaseException:
+    except BaseException as error:
         if session is not None:
             stop_session(session)
+        elif isinstance(error, Exception):
+            _refuse_old_java(java)
         raise
     return session
 
 
-@contextmanager
+@contextlib.contextmanager
 def _signals_postponed() -> Iterator[None]:
     """What asks this process to end waits until the JVM is there.
 
@@ -76,14 +81,29 @@ def _signals_postponed() -> Iterator[None]:
         signal.raise_signal(came[0])
 
 
-def _require_java() -> None:
+def _required_java() -> str:
+    """The one that Spark's own scripts take."""
     home = os.environ.get("JAVA_HOME")
-    if shutil.which(str(Path(home) / "bin" / "java") if home else "java") is None:
-        where = f"JAVA_HOME ({home}) has none" if home else "there is none on the path"
-        raise JavaMissing(
-            f"Spark needs Java 17 or later, and {where}: install it (on Debian or Ubuntu: apt-get install "
-            "openjdk-17-jre-headless), or set JAVA_HOME. Nothing was changed"
-        )
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if found is None:
+        raise _java_missing(f"JAVA_HOME ({home}) has none" if home else "there is none on the path")
+    return found
+
+
+def _refuse_old_java(java: str) -> None:
+    """Asked when Spark did not start, because all that is said then is that Java ended; asking costs a JVM's start."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        version = re.search(r'version "(?:1\.)?(\d+)', told)  # the eighth called itself 1.8
+        if version is not None and int(version[1]) < _OLDEST_JAVA:
+            raise _java_missing(f"{java} is version {version[1]}")
+
+
+def _java_missing(what: str) -> JavaMissing:
+    return JavaMissing(
+        f"Spark needs Java {_OLDEST_JAVA} or later, and {what}: install it (on Debian or Ubuntu: apt-get install "
+        "openjdk-17-jre-headless), or set JAVA_HOME. Nothing was changed"
+    )
 
 
 def stop_session(session: SparkSession) -> None:

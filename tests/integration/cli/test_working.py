@@ -154,6 +154,26 @@ def test_without_java_one_message_says_what_to_install_and_nothing_is_changed(tm
     assert len(table.refresh().inspect.data_files()) == 6
 
 
+OLD_JAVA = """\
+#!/bin/sh
+if [ "$1" = -version ]; then echo 'openjdk version "11.0.21" 2023-10-17' >&2; exit 0; fi
+echo 'java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main' >&2
+exit 1
+"""
+
+
+def test_with_a_java_that_is_too_old_the_message_says_so(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TABLES, 6)
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(OLD_JAVA)
+    java.chmod(0o755)
+    ended = run_cli("run", "compact", "events", "-f", tmp_path, JAVA_HOME=str(tmp_path / "jdk"))
+    assert ended.code == 1
+    assert f"(JavaMissing): Spark needs Java 17 or later, and {java} is version 11: install it" in ended.err
+    assert len(table.refresh().inspect.data_files()) == 6
+
+
 def test_applying_without_java_leaves_the_table_as_it_was_and_says_so(tmp_path: Path) -> None:
     table = with_files(tmp_path, TRIGGERED, 12)
     before = table.refresh().metadata_location
