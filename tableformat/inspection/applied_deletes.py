@@ -54,6 +54,11 @@ class AppliedDeletes:
             for row in np.flatnonzero(self._ranged).tolist():
                 self._share_out(row, self._named_by(row))
 
+    @property
+    def has_shared_deletes(self) -> bool:
+        """Whether any delete is for more than one file."""
+        return bool((self.files_reached > 1).any())
+
     def of(self, rows: Integers) -> Integers:
         """The deletes that apply to any of these data files, which must be of one partition."""
         if not len(rows) or not self.deletes_of_file[rows].any():

@@ -21,7 +21,6 @@ from pyiceberg.typedef import Record
 from tableformat.engine import RowOrder
 from tableformat.errors import PermanentError
 from tableformat.inspection import (
-    AppliedDeletes,
     Booleans,
     Floats,
     Integers,
@@ -59,15 +58,18 @@ class Candidates:
 def find_candidates(
     table: Table,
     files: SnapshotFiles,
-    applied: AppliedDeletes,
+    deleted_rows: Floats,
     options: CompactionOptions,
     order: RowOrder | None,
     *,
     now: datetime,
 ) -> Candidates:
-    """The files that are too small, too large, too much deleted or in the wrong order, where writers are at rest."""
+    """The files that are too small, too large, too much deleted or in the wrong order, where writers are at rest.
+
+    How many rows of each file are likely to be deleted is for the caller to say.
+    """
     sizes, records = integers(files.data, "size_bytes"), np.maximum(1, integers(files.data, "records"))
-    deleted = np.minimum(1.0, applied.deleted_rows / records)
+    deleted = np.minimum(1.0, deleted_rows / records)
     must = deleted * 100 >= options.delete_ratio_percent * (1 - _ROUNDING)
     if order is not None and order.sort_order_id is not None:
         must |= files.data["sort_order_id"].fill_null(-1).to_numpy() != order.sort_order_id

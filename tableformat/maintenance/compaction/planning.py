@@ -5,19 +5,16 @@ are in it, and what tasks have in common is there once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from pyiceberg.table import Table
 
-from tableformat.engine import RewriteTask
-from tableformat.inspection import (
-    AppliedDeletes,
-    Integers,
-    global_specs,
-    snapshot_files,
-)
+from tableformat.engine import RewriteTask, RowOrder
+from tableformat.inspection import AppliedDeletes, Integers, SnapshotFiles, global_specs, snapshot_files
 from tableformat.maintenance.compaction.candidates import find_candidates
 from tableformat.maintenance.compaction.eligibility import require_rewritable, require_rewritable_files
 from tableformat.maintenance.compaction.grouping import Group, worthwhile_groups
@@ -25,6 +22,8 @@ from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.ordering import row_order
 from tableformat.maintenance.compaction.sources import SourceFiles
 from tableformat.maintenance.compaction.tasks import TaskMaking
+
+_ROUNDS: Final = 10  # one or two do, but for histories that nobody has
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,7 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     require_rewritable(table, files)
     order = row_order(table, options)
     applied = AppliedDeletes(files, global_specs=global_specs(table.metadata))
-    candidates = find_candidates(table, files, applied, options, order, now=now)
-    groups = worthwhile_groups(files, candidates, applied, options)
+    groups = _groups(table, files, applied, options, order, now=now)
     data_rows = _joined([group.data for group in groups])
     delete_rows = np.unique(_joined([group.deletes for group in groups]))
     require_rewritable_files(table, files, data_rows, delete_rows)
@@ -130,6 +128,38 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
         groups=tuple(_figures(group, task) for group, task in zip(groups, tasks, strict=True)),
         dangling_deletes=int((applied.files_reached == 0).sum()),
     )
+
+
+def _groups(
+    table: Table,
+    files: SnapshotFiles,
+    applied: AppliedDeletes,
+    options: CompactionOptions,
+    order: RowOrder | None,
+    *,
+    now: datetime,
+) -> list[Group]:
+    """What is worth a rewrite now, and what would be as soon as that is done.
+
+    A delete for many files is taken to be for each of them in part. Of what is left when some of them are rewritten
+    each has a larger part, which may be enough to rewrite it, too: then it is done at once, and the next plan is empty.
+    """
+    deleted_rows, known = applied.deleted_rows, -1
+    for _ in range(_ROUNDS):
+        candidates = find_candidates(table, files, deleted_rows, options, order, now=now)
+        groups = worthwhile_groups(files, candidates, applied, options)
+        stays = np.ones(files.data.num_rows, bool)
+        stays[_joined([group.data for group in groups])] = False
+        found = int(candidates.must.sum())
+        if not applied.has_shared_deletes or not stays.any() or found == known:
+            break
+        known = found
+        left = AppliedDeletes(
+            replace(files, data=files.data.filter(pa.array(stays))), global_specs=global_specs(table.metadata)
+        )
+        deleted_rows = deleted_rows.copy()
+        deleted_rows[stays] = np.maximum(deleted_rows[stays], left.deleted_rows)
+    return groups
 
 
 def _figures(group: Group, task: RewriteTask) -> PlannedGroup:

@@ -174,6 +174,19 @@ steps = st.one_of(
 EVERYTHING = CompactionOptions(target_file_bytes=10**6, min_input_files=2, delete_ratio_percent=1)
 
 
+def test_a_plan_has_the_files_too_that_deletes_fall_to_when_others_are_rewritten(tmp_path: Path) -> None:
+    """A delete of the whole table is taken to be for all its files in part, and after the rewrite for those alone."""
+    lake, nothing = History(tmp_path), [None] * 6
+    lake.repartition()
+    lake.append(["Agra", "Agra", "Pune"], nothing)
+    lake.delete_by_city("Agra")
+    lake.append(["Agra"], nothing)
+    lake.delete_by_id({2})
+    lake.delete_by_position({0})
+    lake.compact(CompactionOptions(target_file_bytes=10**6, min_input_files=2, delete_ratio_percent=30))
+    lake.check()
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=8, max_size=14))
 def test_rows_are_the_models_after_every_history_and_every_snapshot_stays_as_it_was(
