@@ -29,12 +29,13 @@ from pyiceberg.table.snapshots import (
     update_snapshot_summaries,
 )
 
+from tableformat.commits.counting import counted
 from tableformat.commits.errors import CommitConflict
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.times import next_snapshot_ms
 from tableformat.errors import PermanentError
-from tableformat.inspection import read_manifests, schema_of_spec
+from tableformat.inspection import live_file, read_manifests, schema_of_spec
 from tableformat.inspection.manifests import path_bounds
 
 
@@ -133,16 +134,15 @@ class _DeltaWriter:
         for (spec_id, content), files in groups.items():
             with self._manifest(spec_id, content) as writer:
                 for new in files:
-                    self._count(self._collector.add_file, new.file)
-                    writer.add(
-                        ManifestEntry.from_args(
-                            status=ManifestEntryStatus.ADDED,
-                            snapshot_id=self._snapshot_id,
-                            sequence_number=new.sequence_number,
-                            file_sequence_number=None,
-                            data_file=new.file,
-                        )
+                    entry = ManifestEntry.from_args(
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id,
+                        sequence_number=new.sequence_number,
+                        file_sequence_number=None,
+                        data_file=new.file,
                     )
+                    self._count(self._collector.add_file, entry)
+                    writer.add(entry)
             manifests.append(writer.to_manifest_file())
         return manifests
 
@@ -158,7 +158,7 @@ class _DeltaWriter:
         with self._manifest(manifest.partition_spec_id, manifest.content) as writer:
             for entry, goes in zip(entries, going, strict=True):
                 if goes:
-                    self._count(self._collector.remove_file, entry.data_file)
+                    self._count(self._collector.remove_file, entry)
                     writer.delete(entry)
                 else:
                     writer.existing(entry)
@@ -180,7 +180,8 @@ class _DeltaWriter:
         named = bounds[0].decode()
         return named in self._delta.removed or named in self._delta.superseded
 
-    def _count(self, count: Callable[..., None], file: DataFile) -> None:
+    def _count(self, count: Callable[..., None], entry: ManifestEntry) -> None:
+        file = counted(live_file(entry))
         count(file, schema=self._schema(file.spec_id), partition_spec=self._metadata.specs()[file.spec_id])
 
     def _schema(self, spec_id: int) -> Schema:

@@ -28,6 +28,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 
+from tableformat.commits.counting import counted
 from tableformat.commits.entries import filtered_entries
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.memory import CommitMemory
@@ -35,7 +36,7 @@ from tableformat.commits.replacement import AddedFile, Replacement
 from tableformat.commits.times import next_snapshot_ms
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
 from tableformat.errors import PermanentError
-from tableformat.inspection import LiveFile, manifest_first_row_id, schema_of_spec
+from tableformat.inspection import manifest_first_row_id, schema_of_spec
 
 _ENTRIES_PER_MANIFEST = 10_000
 _WRITERS = 2  # each has the entries of a manifest in memory
@@ -145,7 +146,7 @@ class _SnapshotWriter:
         """The entries of touched manifests, in as few new ones as they fit: every append left a manifest of its own."""
         for touched in base.touched:
             for file in touched.files:
-                self._count(collector.remove_file, _removed_file(file))
+                self._count(collector.remove_file, counted(file))
         with ThreadPoolExecutor(_WRITERS) as pool:
             return list(pool.map(self._filtered_together, _together(base.touched)))
 
@@ -233,21 +234,6 @@ def data_file_of(added: AddedFile) -> DataFile:
         sort_order_id=file.sort_order_id,
     )
     data_file.spec_id = added.spec_id
-    return data_file
-
-
-def _removed_file(file: LiveFile) -> DataFile:
-    """As much of it as a summary counts."""
-    data_file = DataFile.from_args(
-        3,
-        content=file.content,
-        file_path=file.path,
-        file_format=file.file_format,
-        partition=file.partition,
-        record_count=file.records,
-        file_size_in_bytes=file.size_bytes,
-    )
-    data_file.spec_id = file.spec_id
     return data_file
 
 

@@ -475,3 +475,31 @@ def test_exactly_the_rows_that_are_too_old_go(files: list[list[Days]], how: tupl
         assert ids(table) == young
         assert result.rows_removed == total - len(young)
         catalog.close()
+
+
+def test_a_summary_counts_a_deletion_vector_with_its_own_bytes_as_java_does(catalog: LocalCatalog) -> None:
+    table = make(catalog, "merge-on-read")
+    put(table, *((number, number) for number in range(40)))
+    put(table, *((number, number) for number in range(100)))
+    table = at_version(table, 3)
+
+    def summary(key: str) -> int:
+        return int(head(table).summary[key])  # type: ignore[index]
+
+    def data_bytes() -> int:
+        return sum(snapshot_files(table.io, head(table)).data["size_bytes"].to_pylist())
+
+    before = data_bytes()
+    run(table)
+    vectors = [file.content_range[1] for file in deletes(table) if file.content_range is not None]
+    assert len(vectors) == 2
+    assert sum(vectors) < sum(file.size_bytes for file in deletes(table))
+    assert summary("added-files-size") == sum(vectors)
+    assert summary("total-files-size") == before + sum(vectors)
+
+    options = CompactionOptions(min_input_files=2)
+    compact(catalog, IDENTIFIER, options, executor=InProcessExecutor(), run_id="compaction", now=NOW)
+    table.refresh()
+    assert not deletes(table)
+    assert summary("removed-files-size") == before + sum(vectors)
+    assert summary("total-files-size") == data_bytes()
