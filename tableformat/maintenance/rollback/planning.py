@@ -1,7 +1,7 @@
 """Where a rollback would take a table's main branch, and which commits that would cost: pure, before anything happens.
 
-A commit is lost if no other ref leads to it afterwards: nothing protects it from expiry then. Commits that only moved
-rows into other files (`replace`) take no rows with them and are not counted.
+A commit is lost if no other ref leads to it afterwards: nothing protects what it wrote from expiry then. Commits that
+only moved rows into other files (`replace`) take no rows with them and are not counted.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tableformat.commits.runs import RUN_ID
@@ -136,15 +136,9 @@ def _wanted(table: str, metadata: TableMetadata, options: RollbackOptions, histo
 
 
 def _kept_by_others(metadata: TableMetadata, by_id: dict[int, Snapshot]) -> set[int]:
-    kept: set[int] = set()
-    for name, ref in metadata.refs.items():
-        if name == MAIN_BRANCH:
-            continue
-        if ref.snapshot_ref_type == SnapshotRefType.TAG:
-            kept.add(ref.snapshot_id)
-        else:
-            kept.update(snapshot.snapshot_id for snapshot in ancestry(ref.snapshot_id, by_id))
-    return kept
+    """What the other branches and tags lead to: each shows what all commits before it have made of the table."""
+    others = (ref for name, ref in metadata.refs.items() if name != MAIN_BRANCH)
+    return {snapshot.snapshot_id for ref in others for snapshot in ancestry(ref.snapshot_id, by_id)}
 
 
 def ancestry(snapshot_id: int, by_id: dict[int, Snapshot]) -> Iterator[Snapshot]:

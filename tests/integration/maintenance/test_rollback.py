@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
 
 from tableformat.commits import RUN_ID, CommitConflict
 from tableformat.declaration.format_v3 import WriteFormatV3Update
@@ -70,7 +71,8 @@ def test_main_goes_back_to_a_snapshot_a_time_a_tag_or_before_a_run(table: Table)
         set_ref(table, "main", last)
 
 
-def test_commits_that_nothing_else_keeps_are_not_given_up_unasked(table: Table) -> None:
+@pytest.mark.parametrize("kind", SnapshotRefType)
+def test_commits_that_nothing_else_keeps_are_not_given_up_unasked(table: Table, kind: SnapshotRefType) -> None:
     ids = append(table, 3)
     plan = plan_rollback("db.events", table.metadata, to(ids[0]))
     assert [lost.snapshot_id for lost in plan.lost] == [ids[2], ids[1]]
@@ -79,7 +81,7 @@ def test_commits_that_nothing_else_keeps_are_not_given_up_unasked(table: Table) 
         back(table, to(ids[0]), accept=False)
     assert head(table.refresh()).snapshot_id == ids[2]
 
-    set_ref(table, "kept", ids[2])
+    set_ref(table, "kept", ids[2], kind)
     back(table, to(ids[0]), accept=False)
     assert head(table).snapshot_id == ids[0]
 
