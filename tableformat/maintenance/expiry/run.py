@@ -23,7 +23,7 @@ from tableformat.maintenance.expiry.planning import ExpiryPlan, in_order, plan_f
 from tableformat.maintenance.expiry.record import ExpiryRecord
 from tableformat.maintenance.expiry.retention import plan_retention
 from tableformat.maintenance.guards import read_again_if_changed, reading, require_deletable
-from tableformat.maintenance.reachability import Known, Reachability, TableFile
+from tableformat.maintenance.reachability import Known, Reachability, TableFile, key_of
 from tableformat.maintenance.records import Records
 from tableformat.maintenance.storage import Deleted, FileStore, open_store
 
@@ -85,7 +85,8 @@ class _Run:
         self._planned = planned
         self._plan: ExpiryPlan | None = None
         self._landed: list[ExpiryPlan] = []  # earlier plans whose answer was lost, and whose commit was not
-        self._own: dict[str, ExpiryPlan] = {}  # this run's records, by where they are
+        self._record: str | None = None  # where the plan's own is
+        self._own: dict[str, ExpiryPlan] = {}  # this run's records, by their keys: a listing may spell them otherwise
         self._outcome = Deleted()
         self._bytes = 0
         self._resumed = 0
@@ -113,7 +114,8 @@ class _Run:
             record = self._read(records, location, written_ms, table)
             if record is None:
                 continue
-            known = self._own[location].known if location in self._own else Known()
+            own = self._own.get(key_of(location))
+            known = own.known if own is not None else Known()
             files = {file.key: file for file in record.files}
             with reading(table):
                 dead = reader.without_live(files, table.metadata, table.metadata_location, known=known)
@@ -123,7 +125,7 @@ class _Run:
             self._outcome = Deleted.merged((self._outcome, deleted))
             if not deleted.failed:
                 records.remove(location)
-                self._resumed += location not in self._own
+                self._resumed += own is None
         if self._outcome.failed:
             raise DeletionIncomplete(self._name, len(self._outcome.deleted), self._outcome.failed)
         return self._result(table)
@@ -138,16 +140,16 @@ class _Run:
         """What was planned before goes another way; unless it is done: then its record is needed as much as ever."""
         if self._plan is not None and self._plan.retention.is_gone_from(table.metadata):
             self._landed.append(self._plan)
-        else:
-            for location in [each for each, plan in self._own.items() if plan is self._plan]:
-                self._records(table).remove(location)
-                del self._own[location]
-        self._plan = None
+        elif self._record is not None:
+            self._records(table).remove(self._record)
+            del self._own[key_of(self._record)]
+        self._plan = self._record = None
 
     def _write_record(self, table: Table, plan: ExpiryPlan) -> None:
         if plan.files:
             record = ExpiryRecord.of(table.metadata.table_uuid, plan)
-            self._own[self._records(table).write(f"{uuid.uuid4()}.json.z", record.to_json())] = plan
+            self._record = self._records(table).write(f"{uuid.uuid4()}.json.z", record.to_json())
+            self._own[key_of(self._record)] = plan
 
     def _read(self, records: Records, location: str, written_ms: int, table: Table) -> ExpiryRecord | None:
         """The record, if its commit happened. Others stay for a while: their run may be about to commit."""

@@ -16,6 +16,7 @@ from tableformat.maintenance.storage import Place, open_store
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
     IDENTIFIER,
+    SCHEMA,
     LocalCatalog,
     append,
     create,
@@ -76,6 +77,18 @@ def test_a_dry_run_lists_exactly_what_a_run_deletes(table: Table) -> None:
     result = expire(table)
     assert {Place.of(file.location).path for file in plan.files} == before - on_disk(table)
     assert (result.files_deleted, result.bytes_deleted) == (len(plan.files), plan.bytes)
+
+
+def test_a_run_knows_its_own_record_however_the_table_s_location_is_spelled(
+    catalog: LocalCatalog, tmp_path: Path
+) -> None:
+    catalog.create_namespace("db")
+    table = catalog.create_table(IDENTIFIER, SCHEMA, location=f"file:{tmp_path}/events")  # as Spark spells it
+    append(table)
+    table.overwrite(rows())
+
+    assert expire(table).runs_resumed == 0
+    assert on_disk(table, records=True) == reachable(table)
 
 
 def test_a_quiet_table_is_not_committed_to(table: Table) -> None:
