@@ -1,7 +1,7 @@
 """When a schedule is due and a window is open. All of it as a function of `now`; summer time is the zone's business."""
 
 from collections.abc import Sequence
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -10,9 +10,13 @@ from tablewright.api.schedules import DAYS, Window
 
 
 def next_time(cron: str, after: datetime, zone: str = "UTC") -> datetime:
-    """The first scheduled time after this one."""
-    found: datetime = next(CronSim(cron, after.astimezone(ZoneInfo(zone))))
-    return found.astimezone(after.tzinfo)
+    """The first scheduled time after this one.
+
+    A time of the hour that comes twice, when summer time ends, is meant once: the first time. Seen from the second
+    such hour, cronsim names it still, though it is over.
+    """
+    times = (found.astimezone(UTC) for found in CronSim(cron, after.astimezone(ZoneInfo(zone))))
+    return next(found for found in times if found > after).astimezone(after.tzinfo)
 
 
 def is_open(windows: Sequence[Window], now: datetime) -> bool:

@@ -1,6 +1,6 @@
 """Which operation starts, when, and in which order."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -499,3 +499,16 @@ def test_a_run_that_was_just_created_and_is_not_seen_yet_is_no_reason_for_anothe
     simulation.runs = created
     simulation.wait(seconds=2).look()
     assert simulation.operation(Operation.DELETE_EXPIRED_ROWS).record.state is RunState.SEEN
+
+
+def test_in_the_hour_that_comes_twice_a_daily_run_is_neither_doubled_nor_waited_for_in_the_past() -> None:
+    """Where summer time ends, 02:30 comes twice; a person's run between the two makes nothing due."""
+    second = datetime(2026, 10, 25, 1, tzinfo=UTC)  # the second 02:00 in Berlin
+    daily = {"orphanFiles": {"schedule": "30 2 * * *"}, "timeZone": "Europe/Berlin"}
+    simulation = Simulation.of(now=second - timedelta(minutes=25), created=second - timedelta(days=1), **daily)
+    simulation.run_through(**DONE)
+    simulation.wait(minutes=30).annotate("RemoveOrphanFiles")
+    simulation.run_through(**DONE)
+    for _ in range(20):
+        decision = simulation.wait(minutes=1).look()
+        assert (decision.start, decision.look_again_at) == (None, datetime(2026, 10, 26, 1, 30, tzinfo=UTC))

@@ -16,6 +16,11 @@ NIGHTS = Window(days=("Mon", "Fri"), start="22:00", duration=parse_duration("8h"
 
 SECONDS_OF_2026 = st.integers(0, 365 * 86400)
 MOMENTS = SECONDS_OF_2026.map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
+HOURS_AROUND_THE_END_OF_SUMMER = st.builds(
+    lambda day, minutes: day + timedelta(minutes=minutes),
+    st.sampled_from([datetime(2026, 10, 25, tzinfo=UTC), datetime(2026, 11, 1, 4, tzinfo=UTC)]),
+    st.integers(0, 180),
+)
 
 
 def at(text: str) -> datetime:
@@ -57,10 +62,17 @@ def test_a_time_that_summer_time_skips_is_not_lost() -> None:
     assert at("2026-03-29T00:30") < day <= at("2026-03-29T01:30")
 
 
+@pytest.mark.parametrize("now", ["2026-10-25T00:31", "2026-10-25T01:13", "2026-10-25T01:30"])
+def test_a_time_of_the_hour_that_comes_twice_is_over_after_the_first(now: str) -> None:
+    """02:30 comes at 00:30 and again at 01:30, when summer time ends."""
+    assert next_time("30 2 * * *", at("2026-10-25T00:00"), "Europe/Berlin") == at("2026-10-25T00:30")
+    assert next_time("30 2 * * *", at(now), "Europe/Berlin") == at("2026-10-26T01:30")
+
+
 @given(
-    MOMENTS,
-    st.sampled_from(["*/30 * * * *", "15 3 * * 0", "0 0 1 * *"]),
-    st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York"]),
+    MOMENTS | HOURS_AROUND_THE_END_OF_SUMMER,
+    st.sampled_from(["*/30 * * * *", "15 3 * * 0", "0 0 1 * *", "30 2 * * *", "45 1 * * *"]),
+    st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York", "Europe/Berlin"]),
 )
 def test_the_next_time_is_always_later(since: datetime, cron: str, zone: str) -> None:
     due = next_time(cron, since, zone)
