@@ -27,6 +27,7 @@ PRECEDENCE = (
     Operation.EXPIRE_SNAPSHOTS,
     Operation.REMOVE_ORPHAN_FILES,
 )
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,32 @@ def decide_maintenance(
     operations = _with_next(operations, waits)
     if not due:
         return MaintenanceDecision(operations, wait_until=min(waits.values(), default=None))
-    start = _first(due, operations)
+    start = _first(due, operations, situation)
     snapshot_id = observed.metadata.current_snapshot_id
     operations[start.operation] = started(operations[start.operation], start, now, snapshot_id)
     return MaintenanceDecision(operations, start=start)
 
 
-def _first(due: Sequence[StartRun], operations: Operations) -> StartRun:
-    """By precedence; but what ran last lets another go first, or a busy trigger would starve the rest."""
-    times = {name: status.record.run_time for name, status in operations.items()}
-    ran_last = max((time, name) for name, time in times.items() if time is not None)[1] if any(times.values()) else None
-    return min(due, key=lambda start: (start.operation is ran_last, PRECEDENCE.index(start.operation)))
+def _first(due: Sequence[StartRun], operations: Operations, situation: _Situation) -> StartRun:
+    """By precedence; but what ran while another waited lets that one go first, or busy ones would starve the rest."""
+    waits = {start.operation: _waits_since(start, operations[start.operation], situation) for start in due}
+
+    def lets_another_go_first(start: StartRun) -> bool:
+        ran = operations[start.operation].record.run_time
+        others = (since for operation, since in waits.items() if operation is not start.operation)
+        return ran is not None and any(since < ran for since in others)
+
+    return min(due, key=lambda start: (lets_another_go_first(start), PRECEDENCE.index(start.operation)))
+
+
+def _waits_since(start: StartRun, status: OperationStatus, situation: _Situation) -> datetime:
+    """Its scheduled time; of a trigger or a repeated run its last run, since nobody knows when they were due."""
+    schedule = situation.policy.schedules.get(start.operation)
+    if start.cause is Cause.SCHEDULE and schedule is not None:
+        slot = _slot(schedule, status, situation)
+        if slot <= situation.now:
+            return slot
+    return status.record.run_time or _BEGINNING
 
 
 def _judge(status: OperationStatus, situation: _Situation) -> _Verdict:

@@ -59,6 +59,24 @@ def test_a_trigger_that_always_holds_does_not_starve_the_other_operations() -> N
     assert all(one != other for one, other in pairwise(operations))
 
 
+def test_two_operations_that_are_always_due_do_not_starve_the_rest_between_them() -> None:
+    simulation = Simulation.of(
+        compaction={"triggers": {"smallFiles": 2}},
+        retention={
+            "rows": {"schedule": "* * * * *", "column": "id", "maxAge": "30d"},
+            "snapshots": {"schedule": "0 * * * *"},
+        },
+        orphanFiles={"schedule": "0 * * * *"},
+    )
+    for step in range(12):
+        simulation.see(small_files=1000 * (step + 1), snapshot_id=step + 1, ages=OLD)
+        simulation.run_through(**DONE)
+        simulation.wait(minutes=1)
+    operations = [operation for operation, _, _ in simulation.begun]
+    assert operations.count(Operation.EXPIRE_SNAPSHOTS) == operations.count(Operation.REMOVE_ORPHAN_FILES) == 1
+    assert operations[:2] == [Operation.DELETE_EXPIRED_ROWS, Operation.COMPACT], "in the order of precedence at first"
+
+
 def test_one_operations_failures_do_not_hold_up_another() -> None:
     simulation = Simulation.of(**EVERYTHING | {"retention": {"snapshots": {"schedule": "15 * * * *"}}})
     simulation.see(small_files=60, ages=OLD)
