@@ -138,6 +138,15 @@ def test_an_annotation_starts_one_run_and_is_removed(scene: Scene) -> None:
     assert len(scene.runs("asked")) == 1
 
 
+def test_a_table_with_a_long_name_is_maintained_all_the_same(scene: Scene) -> None:
+    """A Job's name becomes a label's value, which may have 63 characters."""
+    name = f"a-table-{'with-a-long-name-' * 4}indeed"
+    scene.declare(name)
+    scene.drivers.end(name, DONE)
+    scene.annotate(name, "RemoveOrphanFiles")
+    scene.ends(name, 1)
+
+
 def test_an_annotation_that_names_no_operation_is_answered_with_those_that_are(scene: Scene) -> None:
     scene.declare("misasked")
     scene.annotate("misasked", "Compress")

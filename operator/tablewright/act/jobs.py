@@ -30,6 +30,7 @@ from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
 from tablewright.api.quantities import memory_bytes
 from tablewright.api.run import MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
+from tablewright.decide.causes import LONGEST_NAME
 from tablewright.decide.maintenance import expiry_options
 from tablewright.decide.policy import EffectivePolicy
 
@@ -177,6 +178,11 @@ def build_job(
     out_of_memory: int = 0,
 ) -> KubernetesObject:
     """`out_of_memory`: how many runs of this kind in a row ended for want of memory before this one."""
+    if len(run.metadata.name) > LONGEST_NAME:
+        message = (
+            f"metadata.name: a run's Job has its name, which may have {LONGEST_NAME} characters: choose a shorter one"
+        )
+        raise RunNotPossibleError(message)
     fields = policy.jobs
     labels = {
         **(fields.labels or {}),

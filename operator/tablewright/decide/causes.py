@@ -12,11 +12,13 @@ from tablewright.api.table import ManagedTable
 
 CAUSE_ANNOTATION = "tablewright.dev/cause"
 SCHEDULED_FOR_ANNOTATION = "tablewright.dev/scheduled-for"
+LONGEST_NAME = 63  # of a run whose Job has its name: the pods of a Job have that as a label
 
 
 def run_name(table: ManagedTable, operation: Operation, cause: str) -> str:
     digest = hashlib.sha256(f"{table.metadata.uid}/{operation}/{cause}".encode()).hexdigest()[:10]
-    return f"{table.metadata.name[:40].rstrip('-.')}-{operation.lower()}-{digest}"
+    ending = f"-{operation.lower()}-{digest}"
+    return table.metadata.name[: LONGEST_NAME - len(ending)].rstrip("-.") + ending
 
 
 def cause_of(run: MaintenanceRun) -> Cause:

@@ -9,7 +9,8 @@ import pytest
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job, maintenance_job
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, parse
-from tablewright.api.run import MaintenanceRun
+from tablewright.api.run import MaintenanceRun, Operation
+from tablewright.decide.causes import run_name
 from tablewright.decide.policy import effective_policy
 from tests.unit.operator.values import managed_table
 
@@ -278,3 +279,18 @@ def test_without_executors_the_driver_knows_nothing_of_pods(jobs: dict[str, Any]
 def test_what_rewrites_no_data_files_gets_no_executors(made: MaintenanceRun) -> None:
     table, lake = managed_table(), catalog()
     assert maintenance_job(made, table, effective_policy(table, [], lake), lake).executors is None
+
+
+@pytest.mark.parametrize("operation", list(Operation))
+def test_a_run_of_a_table_with_a_long_name_has_a_name_that_a_job_can_have(operation: Operation) -> None:
+    table = managed_table()
+    long = table.model_copy(update={"metadata": table.metadata.model_copy(update={"name": "payments" * 30})})
+    names = {run_name(long, operation, cause) for cause in ("one", "another")}
+    assert [len(name) for name in names] == [63, 63]
+
+
+def test_a_run_whose_name_no_job_can_have_is_refused_by_the_field() -> None:
+    named, table, lake = run(), managed_table(), catalog()
+    named = named.model_copy(update={"metadata": named.metadata.model_copy(update={"name": "n" * 64})})
+    with pytest.raises(RunNotPossibleError, match=r"metadata\.name: .* choose a shorter one"):
+        build_job(named, table, effective_policy(table, [], lake), lake, SETTINGS)
