@@ -38,6 +38,7 @@ from tablewright.decide.state import (
 )
 
 REFUSED_CREATION_RETRY = timedelta(minutes=1)  # nobody tells us when another table leaves its place
+UNREADABLE_RETRY = timedelta(minutes=1)  # nor when a file is restored, or a right is given
 UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server is back, or a Secret is there
 
 
@@ -70,7 +71,7 @@ def decide_table(
         return TableDecision(_invalid(table, policy, observed, now, str(error)))
     if isinstance(observed, TableUnreadable):
         ready = condition(READY, False, "Unreadable", observed.message)
-        return TableDecision(_status(table, policy, [ready], now))
+        return TableDecision(_status(table, policy, [ready], now), look_again_at=now + UNREADABLE_RETRY)
     if isinstance(observed, CreationRefused):
         reasons = "; ".join(str(refusal) for refusal in observed.refusals)
         refused = [condition(kind, False, "Refused", reasons) for kind in (READY, IN_SYNC)]

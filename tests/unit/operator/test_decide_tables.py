@@ -111,9 +111,11 @@ def test_an_unreachable_catalog_keeps_what_is_known() -> None:
     }
 
 
-def test_unreadable_metadata_is_left_alone() -> None:
+def test_unreadable_metadata_is_left_alone_and_looked_at_again() -> None:
+    """No event tells of a file that was restored, as the message asks for."""
     decision = decide(managed_table(), TableUnreadable("the pointer names a file that is gone"), [], NOW)
     assert (decision.apply, decision.start) == (None, None)
+    assert decision.look_again_at is not None
     assert conditions(decision)["Ready"] == "False/Unreadable"
 
 
