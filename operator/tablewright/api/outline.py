@@ -14,7 +14,8 @@ from tablewright.api.table import ManagedTable
 
 def table_outline(obj: KubernetesObject) -> ManagedTable | None:
     """The table, whole if it can be; otherwise which table it stands for, and what its deletion does to it."""
-    return _outline(ManagedTable, obj, ("catalogRef", "identifier", "deletionPolicy"), ("identity", "conditions"))
+    said = ("catalogRef", "identifier", "managementPolicy", "deletionPolicy")
+    return _outline(ManagedTable, obj, said, ("identity", "conditions"))
 
 
 def run_outline(obj: KubernetesObject) -> MaintenanceRun | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tablewright.api.run import MaintenanceRun
-from tablewright.api.table import DeletionPolicy, ManagedTable
+from tablewright.api.table import DeletionPolicy, ManagedTable, ManagementPolicy
 from tablewright.decide.claims import claimant
 from tablewright.decide.state import CatalogUnusable, TableObservation, TablePresent, TableUnreadable
 
@@ -32,7 +32,8 @@ class DeletionDecision:
 
 def wants_finalizer(table: ManagedTable) -> bool:
     """Whether the object's deletion has anything to do with the table."""
-    return table.spec.deletion_policy is not DeletionPolicy.RETAIN
+    observes = table.spec.management_policy is ManagementPolicy.OBSERVE_ONLY  # which changes nothing
+    return not observes and table.spec.deletion_policy is not DeletionPolicy.RETAIN
 
 
 def decide_deletion(
@@ -44,11 +45,11 @@ def decide_deletion(
     claimed_by: ManagedTable | None = None,
 ) -> DeletionDecision:
     """`claimed_by` is an older object that has the same table: it must not lose it to this one's deletion."""
-    policy, identity = table.spec.deletion_policy, table.status.identity
+    identity = table.status.identity
     if claimed_by is not None:
         rival = claimant(claimed_by, seen_from=table)
         return DeletionDecision(release=True, note=f"the table is the older ManagedTable {rival}'s; it is left alone")
-    if policy is DeletionPolicy.RETAIN or identity is None:
+    if not wants_finalizer(table) or identity is None:
         return DeletionDecision(release=True, note="the table is retained")
     if isinstance(observed, CatalogUnusable) and observed.reason == "CatalogNotFound":
         return DeletionDecision(release=True, note=f"{observed.message}; the table is left as it is")
@@ -61,7 +62,7 @@ def decide_deletion(
     unfinished = tuple(run.metadata.name for run in runs if not run.status.is_finished)
     if unfinished:
         return DeletionDecision(stop_runs=unfinished, look_again_at=now + RETRY)
-    return DeletionDecision(drop=DropTable(purge=policy is DeletionPolicy.PURGE), release=True)
+    return DeletionDecision(drop=DropTable(purge=table.spec.deletion_policy is DeletionPolicy.PURGE), release=True)
 
 
 def deletion_waits(table: ManagedTable, obstacle: str, now: datetime) -> DeletionDecision:

@@ -11,9 +11,11 @@ from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservat
 from tests.unit.operator.values import NOW, decide, managed_table, present, run
 
 
-def deleted(observed: TablePresent | None, policy: str, *, since: timedelta = timedelta(0)) -> ManagedTable:
+def deleted(
+    observed: TablePresent | None, policy: str, *, since: timedelta = timedelta(0), management: str = "Full"
+) -> ManagedTable:
     """The table's object on its way out, having recorded the observed table."""
-    table = managed_table(deletionPolicy=policy)
+    table = managed_table(deletionPolicy=policy, managementPolicy=management)
     status = decide(table, observed, [], NOW).status if observed else table.status
     metadata = table.metadata.model_copy(update={"deletion_timestamp": NOW - since})
     return table.model_copy(update={"status": status, "metadata": metadata})
@@ -31,6 +33,16 @@ def test_retain_touches_nothing() -> None:
     observed = present()
     decision = decide_deletion(deleted(observed, "Retain"), observed, [], NOW)
     assert (decision.drop, decision.release) == (None, True)
+
+
+@pytest.mark.parametrize("policy", ["Drop", "Purge"])
+def test_a_table_that_is_only_observed_is_left_to_others_whatever_else_was_declared(policy: str) -> None:
+    """Handed over to somebody else by ObserveOnly, it must not go with the object that had it."""
+    observed = present()
+    table = deleted(observed, policy, management="ObserveOnly")
+    decision = decide_deletion(table, observed, [], NOW)
+    assert (decision.drop, decision.release) == (None, True)
+    assert not wants_finalizer(table)
 
 
 @pytest.mark.parametrize("policy", ["Drop", "Purge"])

@@ -6,7 +6,7 @@ import pytest
 
 from tablewright.api.objects import InvalidObjectError, parse
 from tablewright.api.outline import policy_outline, run_outline, table_outline
-from tablewright.api.table import DeletionPolicy, ManagedTable
+from tablewright.api.table import DeletionPolicy, ManagedTable, ManagementPolicy
 from tests.unit.operator.values import NOW, decide, managed_table, present, run
 
 METADATA = {"name": "events", "namespace": "sales", "uid": "u"}
@@ -27,6 +27,9 @@ def test_a_table_that_cannot_be_read_still_says_which_table_it_is_and_what_its_d
     assert outline is not None
     assert (outline.identifier, outline.spec.deletion_policy) == (("sales", "events"), DeletionPolicy.PURGE)
     assert outline.status.identity is not None
+    observed = table_outline(garbled_table(spec={**garbled["spec"], "managementPolicy": "ObserveOnly"}))
+    assert observed is not None
+    assert observed.spec.management_policy is ManagementPolicy.OBSERVE_ONLY
 
 
 def test_a_status_that_cannot_be_read_is_left_out() -> None:
