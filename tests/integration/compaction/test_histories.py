@@ -176,7 +176,8 @@ EVERYTHING = CompactionOptions(target_file_bytes=10**6, min_input_files=2, delet
 
 def test_a_plan_has_the_files_too_that_deletes_fall_to_when_others_are_rewritten(tmp_path: Path) -> None:
     """A delete of the whole table is taken to be for all its files in part, and after the rewrite for those alone."""
-    lake, nothing = History(tmp_path), [None] * 6
+    lake = History(tmp_path)
+    nothing: list[float | None] = [None] * 6
     lake.repartition()
     lake.append(["Agra", "Agra", "Pune"], nothing)
     lake.delete_by_city("Agra")
