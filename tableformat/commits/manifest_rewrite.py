@@ -7,7 +7,7 @@ parent's.
 
 import itertools
 import uuid
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
@@ -23,7 +23,7 @@ from tableformat.commits.manifests import FullManifestWriter, write_manifest_lis
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.times import next_snapshot_ms
 from tableformat.errors import PermanentError
-from tableformat.inspection import schema_of_spec
+from tableformat.inspection import manifest_first_row_id, schema_of_spec
 
 
 class EntriesDoNotMatch(PermanentError):
@@ -35,7 +35,8 @@ class RewrittenManifests:
     """Manifests that are written and that nothing refers to yet, for one snapshot to come."""
 
     snapshot_id: int
-    replaced: frozenset[str]
+    replaced: Mapping[str, int | None]
+    """By their paths, the first row ids that their entries inherited: the new entries have what came of them."""
     manifests: tuple[ManifestFile, ...]
     entries: int
 
@@ -80,7 +81,7 @@ def rewrite_manifests_of(
                 writer.write_encoded(entries.part(start, min(start + size, number)))
             written.append(writer.to_manifest_file())
         total += number
-    replaced = frozenset(each.manifest_path for _, _, manifests, _ in groups for each in manifests)
+    replaced = {each.manifest_path: manifest_first_row_id(each) for _, _, manifests, _ in groups for each in manifests}
     return RewrittenManifests(snapshot_id, replaced, tuple(written), total)
 
 

@@ -115,6 +115,9 @@ def _head_and_start(name: str, metadata: TableMetadata, replacement: Replacement
         raise CommitConflict(f"table {name}: the snapshot that was planned on is gone")
     if all(ancestor.snapshot_id != start.snapshot_id for ancestor in ancestors_of(head, metadata)):
         raise CommitConflict(f"table {name} was rolled back to before the snapshot that was planned on")
+    if metadata.format_version >= 3 and start.first_row_id is None and head.snapshot_id != start.snapshot_id:
+        # The first commit after the upgrade numbered all rows, and those in the new files have no numbers.
+        raise CommitConflict(f"table {name}: rows that had no ids when it was planned have them now")
     return head, start
 
 

@@ -17,7 +17,7 @@ from pyiceberg.typedef import Identifier
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.manifest_rewrite import RewrittenManifests, rewrite_manifests_of, snapshot_with
 from tableformat.commits.runs import summary_of
-from tableformat.inspection import read_manifests
+from tableformat.inspection import manifest_first_row_id, read_manifests
 from tableformat.maintenance.guards import reading
 from tableformat.maintenance.manifests.planning import ManifestOptions, ManifestPlan, plan_manifests
 
@@ -72,8 +72,8 @@ class _Run:
 
     def _snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
         current = read_manifests(table.io, head)
-        there = {manifest.manifest_path for manifest in current}
-        if self._rewritten is None or not self._rewritten.replaced <= there:
+        there = {manifest.manifest_path: manifest_first_row_id(manifest) for manifest in current}
+        if self._rewritten is None or not self._rewritten.replaced.items() <= there.items():
             plan = plan_manifests(table, self._options)
             logger.info("%s", plan, extra={"table": plan.table, "run": self._run_id, "snapshot": plan.snapshot_id})
             self._planned(plan)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import CommitTableResponse, Table
@@ -14,6 +15,7 @@ from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID
 from tableformat.declaration.format_v3 import WriteFormatV3Update
+from tableformat.inspection import snapshot_files
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, compact
 from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
@@ -82,3 +84,43 @@ def test_a_snapshot_staged_meanwhile_keeps_its_sequence_number(
     assert numbers == sorted(set(numbers))
     assert metadata.last_sequence_number == numbers[-1] == head(table).sequence_number
     assert read(table, head(table).snapshot_id) == before
+
+
+@pytest.mark.parametrize("maintain", [rewrite, compacted])
+def test_rows_that_are_numbered_meanwhile_keep_their_ids(
+    catalog: LocalCatalog, tmp_path: Path, maintain: Callable[[Catalog], None]
+) -> None:
+    table = create(catalog)
+    append(table, 6)
+    catalog.commit_table(table, (), (WriteFormatV3Update(),))
+
+    def row_ids() -> dict[int, int]:
+        """By each row's value."""
+        found = {}
+        files = snapshot_files(table.io, head(table.refresh())).data
+        for path, first in zip(files["path"].to_pylist(), files["first_row_id"].to_pylist(), strict=True):
+            with table.io.new_input(path).open() as stream:
+                rows = pq.read_table(stream).to_pylist()
+            found |= {
+                row["id"]: first + place if row.get("_row_id") is None else row["_row_id"]
+                for place, row in enumerate(rows)
+            }
+        return found
+
+    given: dict[int, int] = {}
+
+    class Racing(LocalCatalog):
+        def commit_table(
+            self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+        ) -> CommitTableResponse:
+            if not given:
+                commit_on_main(catalog, IDENTIFIER, empty_delete, run_id="empty delete")
+                given.update(row_ids())
+            return super().commit_table(table, requirements, updates)
+
+    racing = Racing(tmp_path)
+    maintain(racing)
+    racing.close()
+
+    assert head(table.refresh()).summary["manifests-replaced"] == "6"  # type: ignore[index]
+    assert row_ids() == given
