@@ -61,7 +61,7 @@ def in_turn(
     Pieces are worked on ahead as long as what is begun and not yet taken weighs no more than the limit; one piece is
     always begun, whatever it weighs.
     """
-    begun: deque[tuple[Piece, Future[Result]]] = deque()
+    begun: deque[tuple[Piece, int, Future[Result]]] = deque()
     waiting = iter(pieces)
     held, rest = 0, True
     try:
@@ -72,15 +72,16 @@ def in_turn(
                 except StopIteration:
                     rest = False
                     break
-                held += weight(piece)
-                begun.append((piece, pool.submit(work, piece)))
+                weighs = weight(piece)  # once: what is learned meanwhile may change it
+                held += weighs
+                begun.append((piece, weighs, pool.submit(work, piece)))
             if not begun:
                 return
-            piece, future = begun.popleft()
+            piece, weighs, future = begun.popleft()
             result = future.result()
-            held -= weight(piece)
+            held -= weighs
             yield piece, result
             del result, future
     finally:
-        for _, future in begun:
+        for _, _, future in begun:
             future.cancel()

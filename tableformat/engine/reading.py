@@ -25,6 +25,7 @@ from tableformat.engine.task import SourceFile
 READABLE_FORMATS = (FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO)
 BATCH_ROWS = 64 * 1024
 _BATCH_BYTES = 32 * 1024 * 1024
+_LONG_VALUE_BYTES = 8 * 1024
 _WHOLE_BELOW_BYTES = 8 * 1024 * 1024
 _PREFETCH_BELOW_BYTES = 64 * 1024 * 1024
 
@@ -96,8 +97,27 @@ def _parquet(stream: InputStream, whole: bytes | None, source: SourceFile) -> It
 def _batch_rows(metadata: pq.FileMetaData) -> int:
     """Fewer where rows are wide: a batch is held in memory as a whole."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    widest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
-    return max(1, min(BATCH_ROWS, _BATCH_BYTES // max(1, widest)))
+    widest = max((_row_bytes(group) for group in groups if group.num_rows), default=0)
+    return max(1, min(BATCH_ROWS, int(_BATCH_BYTES / max(1, widest))))
+
+
+def _row_bytes(group: pq.RowGroupMetaData) -> float:
+    """About the size of a row in memory, where a value that comes again takes its place again."""
+    columns = (group.column(number) for number in range(group.num_columns))
+    repeated = sum(
+        _value_bytes(column) * column.num_values
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
+    )
+    return float((group.total_byte_size + repeated) / group.num_rows)
+
+
+def _value_bytes(column: pq.ColumnChunkMetaData) -> int:
+    """What the least and the greatest value say of the others: the footer has nothing better, and no long ones."""
+    statistics = column.statistics
+    if statistics is None or not statistics.has_min_max:
+        return 0 if statistics is not None and not statistics.num_values else _LONG_VALUE_BYTES
+    return max(len(statistics.min_raw), len(statistics.max_raw))
 
 
 def _require_records(source: SourceFile, records: int) -> None:

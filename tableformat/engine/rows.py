@@ -1,7 +1,9 @@
 """The live rows of a task's files: read, brought to the current schema, with their lineage, without those deleted."""
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -18,15 +20,43 @@ from tableformat.engine.task import RewriteTask, SourceFile
 
 _AHEAD_ROWS = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024  # as they are in the files
+_HELD_BYTES = 128 * 1024 * 1024  # as they are in memory, where the same text a thousand times is a thousand texts
 
 
 @dataclass
 class _FileRows:
-    """The live rows of a whole file."""
+    """The live rows of a file, as far as they were read ahead, and those that come after them."""
 
-    batches: list[pa.RecordBatch]
     deleted: int
     checksum: Checksum | None
+    ahead: deque[pa.RecordBatch] = field(default_factory=deque)
+    rest: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+
+
+class _Held:
+    """The bytes of batches that were read and not taken yet, by all readers together."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._bytes = 0
+        self._seen_bytes = self._seen_rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        with self._lock:
+            self._bytes += batch.nbytes
+            self._seen_bytes += batch.nbytes
+            self._seen_rows += batch.num_rows
+
+    def remove(self, batch: pa.RecordBatch) -> None:
+        with self._lock:
+            self._bytes -= batch.nbytes
+
+    def is_full(self) -> bool:
+        return self._bytes >= _HELD_BYTES
+
+    def row_bytes(self) -> float:
+        """Of the rows that were read so far."""
+        return self._seen_bytes / max(1, self._seen_rows)
 
 
 class TaskRows:
@@ -44,32 +74,38 @@ class TaskRows:
         self._target = TargetSchema.of(task.read_schema)
         self._mapping = name_mapping(task)
         self._columns = list(range(len(task.schema.fields)))
+        self._held = _Held()
         self._deletes = TaskDeletes(io, task) if task.position_deletes or task.equality_deletes else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        ahead = in_turn(self._readers, self._task.sources, self._read_ahead, weight=_weight, limit=_AHEAD_ROWS)
-        for source, rows in ahead:
-            if rows is None:
-                file = self._nothing_yet()
-                yield from self._stream(source, file)
-            else:
-                file = rows
-                yield from file.batches
-                file.batches.clear()
+        ahead = in_turn(self._readers, self._task.sources, self._read_ahead, weight=self._weight, limit=_AHEAD_ROWS)
+        for _, file in ahead:
+            while file.ahead:
+                batch = file.ahead.popleft()
+                self._held.remove(batch)
+                yield batch
+            yield from file.rest
             self.deleted += file.deleted
             if self.checksum is not None and file.checksum is not None:
                 self.checksum.merge(file.checksum)
 
-    def _read_ahead(self, source: SourceFile) -> _FileRows | None:
-        """All rows of a file, unless they are so many that they have to come piece by piece."""
+    def _read_ahead(self, source: SourceFile) -> _FileRows:
+        """The rows of a file. Those that are too many come piece by piece, when it is their turn."""
+        file = _FileRows(0, None if self.checksum is None else Checksum())
+        file.rest = self._stream(source, file)
         if _weight(source) > _AHEAD_ROWS // 4:
-            return None
-        file = self._nothing_yet()
-        file.batches = list(self._stream(source, file))
+            return file
+        while not self._held.is_full():
+            batch = next(file.rest, None)
+            if batch is None:
+                break
+            self._held.add(batch)
+            file.ahead.append(batch)
         return file
 
-    def _nothing_yet(self) -> _FileRows:
-        return _FileRows([], 0, None if self.checksum is None else Checksum())
+    def _weight(self, source: SourceFile) -> int:
+        """As far as it is known by now how wide rows are in memory."""
+        return max(_weight(source), int(source.records * self._held.row_bytes() * _AHEAD_ROWS / _HELD_BYTES))
 
     def _stream(self, source: SourceFile, file: _FileRows) -> Iterator[pa.RecordBatch]:
         """The file's live rows; what is counted on the way is noted in `file`."""

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, NestedField
 
+from tableformat.engine.parallel import Readers
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
-from tableformat.engine.rows import _weight
+from tableformat.engine.rows import TaskRows, _weight
 from tableformat.engine.task import SourceFile
+from tests.unit.engine.test_division import task_of
 
 MIB = 1024 * 1024
 SCHEMA = Schema(NestedField(1, "payload", BinaryType(), required=False))
@@ -31,6 +34,48 @@ def test_batches_of_wide_rows_are_bounded_in_bytes(tmp_path: Path) -> None:
 
     assert max(batch.nbytes for batch in batches) < 40 * MIB
     assert [value.as_py() for batch in batches for value in batch.column(0)] == payloads
+
+
+def test_batches_of_a_wide_value_that_comes_again_and_again_are_bounded_in_bytes(tmp_path: Path) -> None:
+    """In the file it is there once, and every row has but a number."""
+    payload, rows = b"x" * 3000, 30_000
+    source = repeated_payload(tmp_path / "repeated.parquet", payload, rows)
+    assert source.size_bytes < MIB
+
+    sizes, found = [], 0
+    for batch in read_batches(PyArrowFileIO(), source, TargetSchema.of(SCHEMA), name_mapping=None, identity_values={}):
+        sizes.append(batch.nbytes)
+        found += batch.num_rows
+
+    assert max(sizes) < 40 * MIB
+    assert found == rows
+
+
+def test_what_is_read_ahead_is_bounded_by_its_size_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tableformat.engine.rows._HELD_BYTES", 4 * MIB)
+    payloads = [bytes([number]) * 1000 for number in range(1, 41)]
+    sources = [
+        repeated_payload(tmp_path / f"{number}.parquet", payload, 1000) for number, payload in enumerate(payloads)
+    ]
+    task = task_of(tmp_path, [], None, sources=tuple(sources), schema=SCHEMA, read_schema=SCHEMA)
+    found = []
+    with Readers(2) as readers:
+        rows = TaskRows(PyArrowFileIO(), task, readers)
+        for batch in rows.batches():
+            found += batch.column(0).unique().to_pylist()
+            readers.submit(int).result()  # those that are idle by now have nothing more to do
+            assert rows._held._bytes < (4 + readers._max_workers) * MIB, "one more batch of each reader at the most"
+
+    assert found == payloads, "all of them, in their order"
+    assert rows.checksum is not None
+    assert rows.checksum.rows == 40_000
+
+
+def repeated_payload(path: Path, payload: bytes, rows: int) -> SourceFile:
+    field = pa.field("payload", pa.large_binary(), metadata={"PARQUET:field_id": "1"})
+    column = pa.array([payload], pa.large_binary()).take(pa.array([0] * rows))
+    pq.write_table(pa.table([column], schema=pa.schema([field])), path)
+    return SourceFile(str(path), "PARQUET", path.stat().st_size, rows, sequence_number=1)
 
 
 def test_a_file_of_wide_rows_weighs_what_its_bytes_weigh() -> None:
