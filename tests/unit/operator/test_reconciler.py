@@ -79,7 +79,7 @@ class World:
         locations = KnownLocations(self.store, memory.places_at)
         self.router = EventRouter(self.store, claims, line, locations)
         cluster = Cluster(
-            self.server,  # type: ignore[arg-type]  # it has what is used of one
+            self.server,
             fence=lambda: None,
             wrote=lambda *_: None,
             secrets=KnownSecrets(),
@@ -181,7 +181,10 @@ def test_a_run_of_a_table_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize("late", ["ManagedTable", "TableCatalog"])
 def test_a_run_that_is_seen_before_its_table_or_its_catalog_waits_for_them(late: str) -> None:
     """Each kind has a watch of its own, and none of them waits for another."""
-    specs = {"TableCatalog": ("lake", CATALOG), "ManagedTable": ("events", TABLE)}
+    specs: dict[str, tuple[str, dict[str, Any]]] = {
+        "TableCatalog": ("lake", CATALOG),
+        "ManagedTable": ("events", TABLE),
+    }
     world = World(catalog=None)
     for kind, (name, spec) in specs.items():
         if kind != late:
