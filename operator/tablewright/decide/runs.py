@@ -134,9 +134,13 @@ def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> Mainte
             )
         if job.problem is not None and job.failure_reason == "JobFailed":  # of the last pod; the report is older
             return _failed(run, job.problem.reason, job.problem.message, now, result=result)
-        if report is not None and not report.succeeded:
-            return _failed(run, report.reason, report.message, now, result=result, **told)
-        return _failed(run, job.failure_reason, job.failure or "the Job failed", now, result=result)
+        last = report if report is not None and not report.succeeded else None
+        if last is not None and (job.failure_reason == "JobFailed" or last.reason == OUT_OF_MEMORY):
+            return _failed(run, last.reason, last.message, now, result=result, **told)
+        # That the Job took too long holds over what an attempt before its last one was ended by. Want of memory alone
+        # is kept, because the next run goes by it.
+        earlier = f"; an earlier attempt ended by {last.reason}: {last.message}" if last else ""
+        return _failed(run, job.failure_reason, (job.failure or "the Job failed") + earlier, now, result=result, **told)
     if job.problem is not None:
         message = shortened(job.problem.message, LONGEST_MESSAGE)
         return _with(

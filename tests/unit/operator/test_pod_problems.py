@@ -121,6 +121,18 @@ def test_a_run_that_took_too_long_says_so() -> None:
     assert ended(failed_job("DeadlineExceeded"))[0] == "DeadlineExceeded"
 
 
+def test_a_run_that_took_too_long_says_so_though_an_earlier_attempt_told_of_its_end() -> None:
+    """The Job controller deletes the pod that was under way: only the earlier one is left to look at."""
+    earlier = pod(**container(terminated={"reason": "Error", "exitCode": 1, "message": REPORT}))
+    reason, message = ended(failed_job("DeadlineExceeded"), earlier)
+    assert reason == "DeadlineExceeded"
+    assert message is not None
+    assert message.endswith("; an earlier attempt ended by BadCredentials: bucket lake: refused")
+    short = REPORT.replace("BadCredentials", "OutOfMemory")
+    starved = pod(**container(terminated={"reason": "Error", "exitCode": 1, "message": short}))
+    assert ended(failed_job("DeadlineExceeded"), starved)[0] == "OutOfMemory", "the next run gets more memory by it"
+
+
 def test_a_run_whose_pods_failed_without_a_word_says_what_the_job_says() -> None:
     assert ended(failed_job()) == ("JobFailed", "BackoffLimitExceeded: m")
 
