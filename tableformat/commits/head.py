@@ -45,7 +45,7 @@ class NextInOrder(ValidatableTableRequirement):
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as PyIceberg's own do
         if base_metadata is None:
             raise CommitFailedException("Requirement failed: current table metadata is missing")
-        if base_metadata.format_version > 1 and self.sequence_number <= base_metadata.last_sequence_number:
+        if base_metadata.format_version > 1 and self.sequence_number < base_metadata.next_sequence_number():
             raise CommitFailedException(f"Requirement failed: sequence number {self.sequence_number} is taken")
         if isinstance(base_metadata, TableMetadataV3) and (
             self.first_row_id is None or self.first_row_id < (base_metadata.next_row_id or 0)

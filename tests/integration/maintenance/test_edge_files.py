@@ -484,7 +484,9 @@ def test_a_summary_counts_a_deletion_vector_with_its_own_bytes_as_java_does(cata
     table = at_version(table, 3)
 
     def summary(key: str) -> int:
-        return int(head(table).summary[key])  # type: ignore[index]
+        told = head(table).summary
+        assert told is not None
+        return int(told[key] or 0)
 
     def data_bytes() -> int:
         return sum(snapshot_files(table.io, head(table)).data["size_bytes"].to_pylist())

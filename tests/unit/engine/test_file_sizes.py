@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tableformat.engine import rewrite
-from tests.unit.engine.test_division import task_of
+from tests.unit.engine.test_division import Rows, task_of
 
 
 def test_all_rows_that_fit_one_file_are_in_one_file(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_all_rows_that_fit_one_file_are_in_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [10_000, 17_000, 26_000, 31_000])
 def test_the_last_of_many_row_groups_are_no_small_file(tmp_path: Path, rows: int) -> None:
     target = 600_000  # about ten thousand rows
-    content = [(i, uuid.uuid4().hex + uuid.uuid4().hex) for i in range(rows)]
+    content: Rows = [(i, uuid.uuid4().hex + uuid.uuid4().hex) for i in range(rows)]
     limits = {"write.parquet.row-group-limit": "300", "write.parquet.compression-codec": "uncompressed"}
     task = task_of(tmp_path, [content], None, target_file_bytes=target, table_properties=limits)
 
