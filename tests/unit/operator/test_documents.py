@@ -1,6 +1,8 @@
 """YAML with positions: what a problem points at, and what plain scalars mean to Kubernetes."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,3 +164,25 @@ def test_a_folder_without_declarations_is_an_error(tmp_path: Path, make: bool) -
         folder.mkdir()
     with pytest.raises(InvalidFolderError, match="there is no"):
         read_folder(folder)
+
+
+def test_a_folder_that_goes_while_declarations_are_looked_for_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git takes folders away on a checkout; jobs come and go in the state's own, which is not even looked into."""
+    for name in ("goes", "stays", ".tablewright"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "table.yaml").write_text(TABLE)
+    seen, scandir = [], os.scandir
+
+    def list_what_is_left(place: Any) -> Any:
+        seen.append(Path(place).name)
+        if seen[-1] == "goes":
+            Path(place, "table.yaml").unlink()
+            Path(place).rmdir()
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", list_what_is_left)
+    assert [table.metadata.name for table in read_folder(tmp_path).tables] == ["events"]
+    assert "goes" in seen
+    assert ".tablewright" not in seen

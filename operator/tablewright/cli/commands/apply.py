@@ -1,7 +1,7 @@
 """`tablewright apply`: the operator's own passes over a folder, here and now, once or again and again."""
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -57,12 +57,14 @@ def _apply_for_ever(path: Path, state: Path | None, interval: int) -> None:
 
 def _fingerprint(path: Path) -> frozenset[tuple[str, int, int]]:
     """Of the declarations: it changes when one of them does."""
-    files = [path] if path.is_file() else [*path.rglob("*.yaml"), *path.rglob("*.yml")]
-    return frozenset(
-        (str(file), file.stat().st_mtime_ns, file.stat().st_size)
-        for file in files
-        if file.is_file() and ".tablewright" not in file.parts
-    )
+    from tablewright.embedded.folder import declaration_files
+
+    seen = set()
+    for file in declaration_files(path):
+        with suppress(FileNotFoundError):  # gone since it was listed: editors and Git replace files
+            known = file.stat()
+            seen.add((str(file), known.st_mtime_ns, known.st_size))
+    return frozenset(seen)
 
 
 def _apply_once(path: Path, state: Path | None) -> ExitCode:
