@@ -57,8 +57,13 @@ def commit_replacement(
         try:
             base = validate_replacement(table, replacement, attempts.memory)
             prepared = prepare_snapshot(table, base, replacement, attempts.memory, summary={RUN_ID: replacement.run_id})
-        except BaseException:
+        except CommitConflict:
             attempts.give_up(table)
+            raise  # certain: the pointer has moved, so whatever is still on its way is too late
+        except BaseException as error:
+            attempts.give_up(table)
+            if attempts.unknown is not None and isinstance(error, Exception):
+                raise _unknown(identifier, attempts.unknown, f"the next attempt failed ({error})") from error
             raise
         if attempts.swap(table, prepared):
             return prepared.snapshot
@@ -114,12 +119,16 @@ def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, s
             if unknown is None:
                 raise
             if lookup == _LOOKUPS - 1:
-                raise CommitOutcomeUnknown(
-                    f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and looking it up "
-                    f"failed ({error}). Run again with the same run id; no file was removed."
-                ) from error
+                raise _unknown(identifier, unknown, f"looking it up failed ({error})") from error
             sleep(_LOOKUP_WAIT * 2**lookup)
     raise AssertionError("unreachable")
+
+
+def _unknown(identifier: Identifier, unknown: Exception, then: str) -> CommitOutcomeUnknown:
+    return CommitOutcomeUnknown(
+        f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and {then}. Run again with the same "
+        "run id; no file was removed."
+    )
 
 
 def _wait(attempt: int) -> float:

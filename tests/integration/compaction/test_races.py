@@ -4,7 +4,9 @@ import re
 import threading
 from collections import Counter
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -14,7 +16,8 @@ from pyiceberg.table import Table
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.commits import CommitOutcomeUnknown
-from tableformat.inspection import reading
+from tableformat.commits.validation import ReplacementBase, validate_replacement
+from tableformat.inspection import UnreadableManifest, reading
 from tableformat.inspection.decoding import EncodedManifest
 from tableformat.maintenance import Executor, InProcessExecutor, UnsupportedTable
 from tableformat.maintenance.compaction import CompactionResult, compact
@@ -297,6 +300,25 @@ def test_another_run_goes_on_where_the_first_left_off(catalog: SqlCatalog, table
     append_many(table.refresh(), 6, start=100)
     assert compacted(catalog).files_rewritten == 7
     assert ids(table) == [*range(60), *range(100, 160)]
+
+
+def test_what_a_commit_of_unknown_outcome_refers_to_stays_though_the_next_attempt_fails_for_good(
+    table: Table, faulty: FaultyCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request may still be on the way."""
+    faulty.before.append(connection_lost)
+    calls = count()
+
+    def broken(*arguments: Any) -> ReplacementBase:
+        if next(calls):
+            raise UnreadableManifest("somewhere", "it is broken")
+        return validate_replacement(*arguments)
+
+    monkeypatch.setattr("tableformat.commits.replace.validate_replacement", broken)
+    before = files_on_disk(table)
+    with pytest.raises(CommitOutcomeUnknown, match="somewhere"):
+        run(faulty)
+    assert any(path.endswith(".parquet") for path in files_on_disk(table) - before)
 
 
 def test_an_attempt_after_a_lost_race_reads_and_writes_only_what_is_new(
