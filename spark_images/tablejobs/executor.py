@@ -12,13 +12,14 @@ import contextlib
 import logging
 import queue
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark import AccumulatorParam, InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
-from tableformat.engine import RewriteResult, RewriteTask, rewrite
+from tableformat.engine import RewriteResult, RewriteTask
 from tableformat.engine.division import (
     Division,
     divide,
@@ -29,6 +30,7 @@ from tableformat.engine.division import (
     write_range,
 )
 from tableformat.errors import TransientError
+from tableformat.maintenance import Outcome, Outcomes, attempt
 from tableformat.maintenance.sizing import JobSize, Workload
 from tablejobs.container import kills_for_memory
 from tablejobs.pods import DriverPod
@@ -55,14 +57,22 @@ class SessionExecutor:
         self._cores_in_one_place = parallel if size is None else size.cores
         self._cores_of_a_task = 1 if size is None else size.cores_of_a_task
 
-    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
         divisions = {task.task_id: division for task in tasks if (division := self._division(task, len(tasks)))}
         if whole := [task for task in tasks if task.task_id not in divisions]:
             # Cores that would be idle for want of tasks, or of memory for more at once, work inside them.
             threads = min(max(self._cores_of_a_task, self._cores // len(whole)), self._cores_in_one_place)
             yield from _run_whole(self._context, whole, threads=threads)
+        failure: Exception | None = None
         for division in divisions.values():
-            yield _run_divided(self._context, division)
+            try:
+                result = _run_divided(self._context, division)
+            except Exception as error:  # whose type Spark has not kept: the others may fare better
+                failure = failure or error
+            else:
+                yield result
+        if failure is not None:
+            raise failure
 
     def _division(self, task: RewriteTask, tasks: int) -> Division | None:
         """A task is divided where cores would be idle for want of tasks, or if it is very large."""
@@ -88,7 +98,7 @@ class SparkExecutor:
     def __exit__(self, *_: object) -> None:
         self._cleanup.close()
 
-    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
         if not tasks:
             return
         session = self._start(Workload.of(tasks))
@@ -145,36 +155,43 @@ def _run_divided(context: SparkContext, division: Division) -> RewriteResult:
     return join(task, parts.collect())
 
 
-class _Results(AccumulatorParam[list[RewriteResult]]):
-    def zero(self, value: list[RewriteResult]) -> list[RewriteResult]:  # noqa: ARG002
+class _Outcomes(AccumulatorParam[list[Outcome]]):
+    def zero(self, value: list[Outcome]) -> list[Outcome]:  # noqa: ARG002
         return []
 
-    def addInPlace(self, value1: list[RewriteResult], value2: list[RewriteResult]) -> list[RewriteResult]:  # noqa: N802
+    def addInPlace(self, value1: list[Outcome], value2: list[Outcome]) -> list[Outcome]:  # noqa: N802
         value1.extend(value2)
         return value1
 
 
-def _run_whole(context: SparkContext, tasks: Sequence[RewriteTask], *, threads: int) -> Iterator[RewriteResult]:
-    results = context.accumulator([], _Results())
+def _run_whole(context: SparkContext, tasks: Sequence[RewriteTask], *, threads: int) -> Outcomes:
+    outcomes = context.accumulator([], _Outcomes())
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    group = str(uuid.uuid4())
 
     def work() -> None:
         try:
-            context.parallelize(tasks, len(tasks)).foreach(lambda task: results.add([rewrite(task, threads=threads)]))
+            context.setJobGroup(group, "tasks of a plan", interruptOnCancel=True)
+            context.parallelize(tasks, len(tasks)).foreach(lambda task: outcomes.add([attempt(task, threads=threads)]))
             ended.put(None)
         except BaseException as error:
             ended.put(error)
 
     thread = InheritableThread(target=work)
     thread.start()
-    yielded, done = 0, False
-    while not done:
-        with contextlib.suppress(queue.Empty):
-            failure = ended.get(timeout=0.1)
-            if failure is not None:
-                raise failure
-            done = True
-        for result in results.value[yielded:]:
-            yielded += 1
-            yield result
-    thread.join()
+    yielded, done, failure = 0, False, None
+    try:
+        while not done:
+            with contextlib.suppress(queue.Empty):
+                failure = ended.get(timeout=0.1)
+                done = True
+            for outcome in outcomes.value[yielded:]:  # also of a job that failed: what it did is done
+                yielded += 1
+                yield outcome
+        if failure is not None:
+            raise failure
+    finally:
+        if not done:  # nobody wants the rest
+            with contextlib.suppress(Exception):  # Spark may be gone itself
+                context.cancelJobGroup(group)
+        thread.join(_ANSWER_SECONDS)

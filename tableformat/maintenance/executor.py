@@ -1,20 +1,40 @@
 """Who runs the tasks of a plan. In jobs that is Spark; here is the seam, and an executor for small plans and tests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from tableformat.engine import RewriteResult, RewriteTask, rewrite
+from tableformat.engine import RewriteResult, RewriteTask, UnreadableDataFile, rewrite
+
+
+@dataclass(frozen=True)
+class FailedTask:
+    """A task with a file that cannot be read. Trying again is of no use, and the other tasks are none the worse."""
+
+    task_id: str
+    error: UnreadableDataFile
+
+
+Outcome = RewriteResult | FailedTask
+Outcomes = Generator[Outcome, None, None]
 
 
 class Executor(Protocol):
-    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
-        """Run every task once, in any order and place, and give each result as it comes."""
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
+        """Run every task once, in any order and place, and give what comes of each; if closed early, stop the rest."""
         ...
 
 
 class InProcessExecutor:
     """One task after the other, in this process."""
 
-    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
         for task in tasks:
-            yield rewrite(task)
+            yield attempt(task)
+
+
+def attempt(task: RewriteTask, *, threads: int | None = None) -> Outcome:
+    try:
+        return rewrite(task, threads=threads)
+    except UnreadableDataFile as error:
+        return FailedTask(task.task_id, error)

@@ -37,6 +37,7 @@ from tablewright.decide.policy import EffectivePolicy
 RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+COMMIT_EVERY_TASKS = 64  # what is done of a large compaction stays done, whatever becomes of the rest
 BAD_CONFIGURATION_EXIT_CODE = 2  # the driver's word that trying again is of no use
 
 _SPREAD = (Operation.COMPACT, Operation.DELETE_EXPIRED_ROWS)  # what rewrites data files
@@ -136,6 +137,7 @@ def _compaction_options(table: ManagedTable, policy: EffectivePolicy) -> Compact
         strategy=_STRATEGIES[table.spec.layout.order.strategy],
         order=tuple(OrderColumn(name=column) for column in table.spec.layout.order.columns),
         cool_down_seconds=int(policy.cool_down.total_seconds()),
+        commit_every_tasks=COMMIT_EVERY_TASKS,
     )
 
 

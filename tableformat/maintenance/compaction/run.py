@@ -6,6 +6,7 @@ written is invisible. Files are removed here only when no commit can refer to th
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,11 +24,11 @@ from tableformat.commits import (
     commit_replacement,
     snapshots_of_run,
 )
-from tableformat.engine import RewriteResult, discard
+from tableformat.engine import RewriteResult, UnreadableDataFile, discard
 from tableformat.errors import PermanentError, TransientError
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.planning import CompactionPlan, plan_compaction
-from tableformat.maintenance.executor import Executor
+from tableformat.maintenance.executor import Executor, FailedTask
 
 logger = logging.getLogger(__name__)
 
@@ -126,19 +127,33 @@ class _Run:
         self._pending: dict[str, RewriteResult] = {}
 
     def carry_out(self, executor: Executor, progress: Callable[[Progress], None]) -> None:
-        """Run every task and commit. If a task fails, what is not committed is removed and the error goes on."""
+        """Run every task and commit. If a task fails, what is not committed is removed and the error goes on.
+
+        With partial progress, a file that cannot be read fails the run only when all other tasks are done: it would
+        keep them from being done in the next run as well.
+        """
         plan, done = self._plan, set[str]()
+        unreadable: list[UnreadableDataFile] = []
         files = size = 0
         progress(Progress(0, len(plan.tasks), 0, plan.source_files, 0, plan.source_bytes))
         try:
-            for result in executor.run(plan.tasks):
-                self._pending[result.task_id] = result
-                done.add(result.task_id)
-                task = self._tasks[result.task_id]
-                files, size = files + len(task.sources), size + task.source_bytes
-                progress(Progress(len(done), len(plan.tasks), files, plan.source_files, size, plan.source_bytes))
-                if self._commit_every is not None and len(self._pending) >= self._commit_every:
-                    self._commit()
+            with closing(executor.run(plan.tasks)) as outcomes:
+                for outcome in outcomes:
+                    done.add(outcome.task_id)
+                    if isinstance(outcome, FailedTask):
+                        if self._commit_every is None:
+                            raise outcome.error
+                        logger.warning("%s", outcome.error, extra={"table": plan.table, "run": self._run_id})
+                        unreadable.append(outcome.error)
+                        continue
+                    self._pending[outcome.task_id] = outcome
+                    task = self._tasks[outcome.task_id]
+                    files, size = files + len(task.sources), size + task.source_bytes
+                    progress(Progress(len(done), len(plan.tasks), files, plan.source_files, size, plan.source_bytes))
+                    if self._commit_every is not None and len(self._pending) >= self._commit_every:
+                        self._commit()
+            if unreadable:
+                raise unreadable[0]
             if missing := self._tasks.keys() - done:
                 raise CompactionFailed(f"table {plan.table}: the executor gave no result for tasks {sorted(missing)}")
         except CommitOutcomeUnknown:

@@ -13,6 +13,7 @@ rows were read at. Where main went back, or to another branch, deletes that were
 import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,7 +44,7 @@ from tableformat.engine.reading import read_batches
 from tableformat.engine.writing import remove_files
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.tasks import rewrite_task
-from tableformat.maintenance.executor import Executor
+from tableformat.maintenance.executor import Executor, FailedTask
 from tableformat.maintenance.retention.planning import AgeLimit, EdgeFile, merges_on_read
 
 _PARALLEL = 4
@@ -149,20 +150,23 @@ class EdgeWork:
                 temporary.append(location)
                 deletes = write_position_deletes(self._table.io, location, _path(rows), rows.old)
                 tasks.append(_without(rows.task, deletes, read_at))
-            for result in self._executor.run(tasks):
-                rows = by_id[result.task_id]
-                self._written += [file.path for file in result.files]
-                outcomes[result.task_id] = EdgeOutcome(
-                    len(rows.old),
-                    removes_file=True,
-                    added=tuple(
-                        NewFile(
-                            data_file_of(AddedFile(rows.task.spec.spec_id, rows.task.partition, file)),
-                            sequence_number=read_at,
-                        )
-                        for file in result.files
-                    ),
-                )
+            with closing(self._executor.run(tasks)) as results:
+                for result in results:
+                    if isinstance(result, FailedTask):
+                        raise result.error
+                    rows = by_id[result.task_id]
+                    self._written += [file.path for file in result.files]
+                    outcomes[result.task_id] = EdgeOutcome(
+                        len(rows.old),
+                        removes_file=True,
+                        added=tuple(
+                            NewFile(
+                                data_file_of(AddedFile(rows.task.spec.spec_id, rows.task.partition, file)),
+                                sequence_number=read_at,
+                            )
+                            for file in result.files
+                        ),
+                    )
         finally:
             remove_files(self._table.io, temporary)
         return outcomes

@@ -1,14 +1,14 @@
 """A catalog whose commits meet other writers and broken connections at chosen moments."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from tableformat.engine import RewriteResult, RewriteTask
-from tableformat.maintenance import InProcessExecutor
+from tableformat.engine import RewriteTask
+from tableformat.maintenance import InProcessExecutor, Outcomes
 
 
 class FaultyCatalog(SqlCatalog):
@@ -43,7 +43,7 @@ class Meanwhile(InProcessExecutor):
     def __init__(self, *happenings: Callable[[], object]) -> None:
         self._happenings = list(happenings)
 
-    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
         yield from super().run(tasks)
         if self._happenings:
             self._happenings.pop(0)()

@@ -1,6 +1,7 @@
 """Large plans commit as they go, and contents are verified before they are committed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +12,12 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from tableformat.engine import RewriteResult, RewriteTask, UnreadableDataFile, WrittenFile
+from tableformat.engine import RewriteTask, UnreadableDataFile, WrittenFile
 from tableformat.engine.kernel import RowsChanged
 from tableformat.engine.writing import RollingWriter
-from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance import Executor, InProcessExecutor, Outcomes
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tablejobs.executor import SessionExecutor
 from tests.integration.compaction.tables import (
     IDENTIFIER,
     NOW,
@@ -40,7 +42,7 @@ def table(catalog: SqlCatalog) -> Table:
 
 
 def run(
-    catalog: SqlCatalog, options: CompactionOptions = STEPWISE, executor: InProcessExecutor | None = None
+    catalog: SqlCatalog, options: CompactionOptions = STEPWISE, executor: Executor | None = None
 ) -> CompactionResult:
     executor = executor or InProcessExecutor()
     return compact(catalog, IDENTIFIER, options, executor=executor, run_id="the run", now=NOW)
@@ -50,7 +52,7 @@ class StopsAfter(InProcessExecutor):
     def __init__(self, tasks: int, error: BaseException) -> None:
         self._tasks, self._error = tasks, error
 
-    def run(self, tasks: Sequence[RewriteTask]) -> Iterator[RewriteResult]:
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
         yield from super().run(tasks[: self._tasks])
         raise self._error
 
@@ -74,6 +76,46 @@ def test_what_was_done_before_a_failure_stays_done(catalog: SqlCatalog, table: T
 
     assert len(data_files(table.refresh())) == 3 + 10
     assert stored_rows(table) == before
+
+
+def broken_file(table: Table) -> str:
+    """The path of a file of the third partition that is not there any more."""
+    path = sorted(file.file_path for file in data_files(table) if file.partition[0] == "city 2")[0]
+    Path(path.removeprefix("file://")).unlink()
+    return path
+
+
+@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.xdist_group("spark"))])
+def test_a_file_that_cannot_be_read_keeps_no_other_group_from_being_compacted(
+    catalog: SqlCatalog, table: Table, on_spark: bool, request: pytest.FixtureRequest
+) -> None:
+    broken = broken_file(table)
+    executor = SessionExecutor(request.getfixturevalue("spark").session) if on_spark else InProcessExecutor()
+
+    with pytest.raises(UnreadableDataFile) as failure:
+        run(catalog, executor=executor)
+
+    assert failure.value.path == broken
+    by_city = Counter(file.partition[0] for file in data_files(table.refresh()))
+    assert by_city == {"city 0": 1, "city 1": 1, "city 2": 5, "city 3": 1, "city 4": 1}
+
+
+@pytest.mark.parametrize("on_spark", [False, pytest.param(True, marks=pytest.mark.xdist_group("spark"))])
+def test_without_partial_progress_it_leaves_the_table_and_its_folder_as_they_were(
+    catalog: SqlCatalog, table: Table, on_spark: bool, request: pytest.FixtureRequest
+) -> None:
+    broken = broken_file(table)
+    executor = SessionExecutor(request.getfixturevalue("spark").session) if on_spark else InProcessExecutor()
+    folder, head = Path(table.location().removeprefix("file://")), table.metadata.current_snapshot_id
+    before = sorted(folder.rglob("*.parquet"))
+
+    with pytest.raises(UnreadableDataFile) as failure:
+        run(catalog, STEPWISE.model_copy(update={"commit_every_tasks": None}), executor)
+
+    assert failure.value.path == broken
+    assert table.refresh().metadata.current_snapshot_id == head
+    if not on_spark:  # which ends tasks where they are
+        assert sorted(folder.rglob("*.parquet")) == before
 
 
 def test_a_run_that_was_killed_goes_on_and_counts_what_it_did_before(catalog: SqlCatalog, table: Table) -> None:
