@@ -56,6 +56,16 @@ def test_all_problems_of_a_folder_are_named_at_once_and_nothing_is_changed(bad: 
     assert content(bad) == before
 
 
+def test_a_password_in_an_address_is_not_repeated(tmp_path: Path) -> None:
+    catalog = FILES["catalog.yaml"].replace("sqlite:////nowhere/x.db", "postgresql://me:secretword@host/db")
+    (tmp_path / "catalog.yaml").write_text(catalog)
+    ended = run_cli("validate", "-f", tmp_path)
+    assert ended.code == 2
+    assert "spec.sql.uri" in ended.err
+    assert "It holds no password" in ended.err
+    assert "secretword" not in ended.out + ended.err
+
+
 def test_validate_names_them_all_and_counts(bad: Path) -> None:
     ended = run_cli("validate", "-f", bad)
     assert ended.code == 2

@@ -55,7 +55,7 @@ def _text_problems(schema: Schema, value: str, path: Path) -> Iterator[Problem]:
     yield from _bounds(schema, len(value), "Length", "characters", path)
     pattern = schema.get("pattern")
     if pattern is not None and not _matches(pattern, value):
-        yield Problem(path, f"{json.dumps(value)} does not match {pattern}{_example(schema)}")
+        yield Problem(path, f"{json.dumps(_without_password(value))} does not match {pattern}{_remedy(schema)}")
     if schema.get("format") == "date-time" and not is_time(value):
         yield Problem(path, f'{json.dumps(value)} is not a time: write one such as "2026-09-30T23:59:59Z"')
 
@@ -159,6 +159,14 @@ def _hint(wanted: str, value: Any) -> str:
     return ": put it in quotes" if wanted == "string" and isinstance(value, (bool, int, float)) else ""
 
 
-def _example(schema: Schema) -> str:
-    described = re.search(r"such as ([^ ,.]+)", schema.get("description", ""))
-    return f": write it such as {described[1]}" if described else ""
+def _without_password(value: str) -> str:
+    """An address may have one, though it must not: what is told here ends up in logs and pull requests."""
+    return re.sub(r"(://[^/\s:@]*):\S*@", r"\1:(hidden)@", value)
+
+
+def _remedy(schema: Schema) -> str:
+    description: str = schema.get("description", "")
+    example = re.search(r"such as ([^ ,.]+)", description)
+    if example:
+        return f": write it such as {example[1]}"
+    return f" ({description.rstrip('.')})" if description else ""
