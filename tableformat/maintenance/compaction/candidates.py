@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField
 
 from tableformat.engine import RowOrder
 from tableformat.errors import PermanentError
@@ -132,10 +133,21 @@ class _Filter:
         return self._by_spec[spec_id](partitions.record(number))
 
     def _evaluator(self, spec_id: int) -> Callable[[Record], bool]:
-        spec = self._metadata.specs()[spec_id]
-        schema = schema_of_spec(self._metadata, spec_id) or self._metadata.schema()
+        spec, schema = self._metadata.specs()[spec_id], self._schema(spec_id)
         try:
             projected = inclusive_projection(schema, spec)(self._expression)
         except ValueError as error:
             raise BadFilter(f"table {self._name}: filter: {error}") from error
         return expression_evaluator(Schema(*spec.partition_type(schema).fields), projected, True)
+
+    def _schema(self, spec_id: int) -> Schema:
+        """The current one, which the filter speaks of, with what the spec needs of columns that were dropped since."""
+        current, older = self._metadata.schema(), schema_of_spec(self._metadata, spec_id)
+        if older is None:
+            return current
+        sources = {field.source_id for field in self._metadata.specs()[spec_id].fields}
+        dropped = sources - set(current._lazy_id_to_field)
+        return Schema(
+            *current.fields,
+            *(NestedField(id_, f"dropped column {id_}", older.find_type(id_), required=False) for id_ in dropped),
+        )

@@ -123,6 +123,20 @@ def test_a_filter_takes_partitions_that_can_match(catalog: SqlCatalog) -> None:
     assert [task.partition_path for task in plan.tasks] == ["city=Pune"]
 
 
+def test_a_filter_speaks_of_columns_as_they_are_now_though_old_partitions_lost_theirs(catalog: SqlCatalog) -> None:
+    table = create(catalog, spec=BY_CITY)
+    for number in range(6):
+        put_file(table, plain_rows(number, 1), partition=Record("Pune"))
+    with table.update_spec() as spec:
+        spec.remove_field("city")
+    with table.update_schema() as schema:
+        schema.delete_column("city")
+    with table.update_schema() as schema:
+        schema.rename_column("id", "number")
+
+    assert plan_compaction(table, options(filter="number > 3"), now=NOW).source_files == 6
+
+
 def test_partitions_that_are_being_written_to_are_left_alone(catalog: SqlCatalog) -> None:
     table = create(catalog, spec=BY_CITY)
     for city in ("Agra", "Pune"):
