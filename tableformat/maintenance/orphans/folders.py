@@ -151,6 +151,8 @@ def hidden_by_name(metadata: TableMetadata) -> Callable[[str], bool]:
     )
 
     def hidden(path: str) -> bool:
+        if "/_" not in path and "/." not in path and not path.startswith(("_", ".")):
+            return False  # as nearly all are
         return any(name.startswith(("_", ".")) and not name.startswith(partitions) for name in path.split("/"))
 
     return hidden

@@ -7,6 +7,7 @@ objects would take three times the memory.
 
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ _CHUNK = 16 * 1024
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def hash_of(text: str) -> int:
+def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
 
 
@@ -42,8 +43,9 @@ class NeededPaths:
 
     def add(self, location: str) -> None:
         place = Place.of(location)
-        self._paths.append(hash_of(place.comparable_path))
-        self._places.append(hash_of(_place(place)))
+        path, in_store = _hashes(place.comparable_path, place.store)
+        self._paths.append(path)
+        self._places.append(in_store)
         self.stores.add(place.store)
 
     def extend(self, packed: PackedPaths) -> None:
@@ -70,12 +72,14 @@ class Listed:
         self.paths = array("Q")
         self.places = array("Q")
 
-    def add(self, file: StoredFile, place: Place) -> None:
+    def add(self, file: StoredFile, path: str, store: str) -> None:
+        """By its comparable path, and by the store that it lies in."""
         self._pending.append(file.location.encode(errors="surrogatepass"))
         self._sizes.append(file.size_bytes)
         self._times.append(file.modified_ms)
-        self.paths.append(hash_of(place.comparable_path))
-        self.places.append(hash_of(_place(place)))
+        hash_of_path, in_store = _hashes(path, store)
+        self.paths.append(hash_of_path)
+        self.places.append(in_store)
         if len(self._pending) >= _CHUNK:
             self._flush()
 
@@ -93,8 +97,13 @@ class Listed:
             self._pending = []
 
 
-def _place(place: Place) -> str:
-    return f"{place.store}\n{place.comparable_path}"
+def _hashes(path: str, store: str) -> tuple[int, int]:
+    """Of the path by itself, and of the path in that store."""
+    number = _hash(path)
+    return number, number ^ _hash_of_store(store)
+
+
+_hash_of_store = lru_cache(maxsize=1024)(lambda store: _hash(f"store {store}"))
 
 
 def _is_in(listed: "array[int]", needed: "array[int]") -> Mask:

@@ -136,17 +136,17 @@ def _list(table: Table, folders: tuple[str, ...], modified_before_ms: int, store
     listing = _Listing(0, Listed(), saw_metadata=False)
     current, hidden = key_of(table.metadata_location), hidden_by_name(table.metadata)
     for folder in folders:
-        root = Place.of(folder)
+        own_store = Place.of(folder).store
         prefix = comparable_folder(folder) + "/"
         for file in store.files(folder):
             listing.count += 1
             place = Place.of(file.location)
-            path = place.comparable_path
+            path, its_store = place.comparable_path, place.store
             listing.saw_metadata |= path == current
             # What a store lists outside the folder that it was asked for is not the table's.
-            inside = place.store == root.store and path.startswith(prefix)
+            inside = its_store == own_store and path.startswith(prefix)
             if inside and file.modified_ms < modified_before_ms and not hidden(path[len(prefix) :]):
-                listing.old.add(file, place)
+                listing.old.add(file, path, its_store)
     return listing
 
 

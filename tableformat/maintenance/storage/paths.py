@@ -1,21 +1,20 @@
 """Locations taken apart without loss, and compared as storage sees them.
 
 `file:/a`, `file:///a` and `/a` are one file, and so is what a symbolic link on the way to it makes of its name; `s3`,
-`s3a` and `s3n` are one store. Where two spellings may or may not be
-one file (doubled slashes), they compare as equal: whoever asks wants to know what may be deleted, and a file that is
-taken for a live one stays. Nothing here decodes or cuts a name: `%20`, `#` and `?` are letters like any other.
+`s3a` and `s3n` are one store. Where two spellings may or may not be one file (doubled slashes), they compare as equal:
+whoever asks wants to know what may be deleted, and a file that is taken for a live one stays. Nothing here decodes or
+cuts a name: `%20`, `#` and `?` are letters like any other.
 """
 
 import os.path
 import posixpath
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "wasb", "abfss": "abfs", "": "file"}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A location in its parts; `path` is exactly what is written behind the authority, with its leading slash."""
 
     scheme: str
@@ -35,8 +34,7 @@ class Place:
     @property
     def store(self) -> str:
         """The storage that it lies in: equal for places that can be compared by their paths alone."""
-        scheme = _SAME_STORE.get(self.scheme, self.scheme)
-        return f"{scheme}://" if scheme == "file" else f"{scheme}://{self.authority}"
+        return _store(self.scheme, self.authority)
 
     @property
     def is_local(self) -> bool:
@@ -55,6 +53,12 @@ class Place:
     def comparable_path(self) -> str:
         """Equal for every spelling of one path inside one store."""
         return comparable_path(_without_links(self.path) if self.is_local else self.path)
+
+
+@lru_cache(maxsize=1024)  # asked for each of a table's files, which are in one or two stores
+def _store(scheme: str, authority: str) -> str:
+    scheme = _SAME_STORE.get(scheme, scheme)
+    return f"{scheme}://" if scheme == "file" else f"{scheme}://{authority}"
 
 
 def comparable_path(path: str) -> str:
