@@ -111,7 +111,8 @@ class _Modes:
         self._schema = schema
         self._properties = properties
         default = properties.get(TableProperties.DEFAULT_WRITE_METRICS_MODE)
-        self._default = match_metrics_mode(default or TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
+        usual = match_metrics_mode(TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
+        self._default = _mode_of(default, otherwise=usual) if default else usual
         # A very wide table has statistics of its first columns only, unless it asks for more.
         self._inferred = len(schema.field_ids) if default else int(properties.get(_MAX_INFERRED_COLUMNS, "100"))
 
@@ -119,10 +120,18 @@ class _Modes:
         name = self._schema.find_column_name(leaf.field_id)
         configured = self._properties.get(f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}")
         if configured is not None:
-            mode = match_metrics_mode(configured)
+            mode = _mode_of(configured, otherwise=self._default)
         else:
             mode = self._default if position < self._inferred else _NONE
         return _COUNTS if repeated and mode.type in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL) else mode
+
+
+def _mode_of(text: str, *, otherwise: MetricsMode) -> MetricsMode:
+    """A word that nobody knows is no reason to leave a table alone: Iceberg's own writer goes on without it as well."""
+    try:
+        return match_metrics_mode(text)
+    except ValueError:
+        return otherwise
 
 
 def file_statistics(
