@@ -294,7 +294,7 @@ def test_java_finds_rows_by_our_statistics(lake: Lake) -> None:
         "id = 49",
         "s > concat(repeat('é', 20), 45)",
         "d < -24",
-        "f > 48",
+        "f > 48 AND NOT isnan(f)",  # to Spark NaN is greater, and whether Java finds it depends on its file's bounds
         "isnan(f)",
         "place.x = 3",
         "s IS NULL",
