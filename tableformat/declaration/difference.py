@@ -54,7 +54,6 @@ from tableformat.declaration.layout_difference import (
     sort_updates,
     spec_updates,
 )
-from tableformat.declaration.locations import same_location
 from tableformat.declaration.refusals import Refusal, RefusalKind, column_field
 from tableformat.declaration.schema_difference import SchemaComparison, SchemaFacts, compare_schemas
 from tableformat.declaration.table import (
@@ -63,6 +62,7 @@ from tableformat.declaration.table import (
     TableDeclaration,
     format_problems,
 )
+from tableformat.locations import same_location
 
 _NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
 

@@ -1,13 +1,11 @@
-"""Locations compared as storage sees them: two tables must never share a place, however it is spelled.
+"""The places that tables have. No two tables may share one: maintenance deletes what it does not know in a place.
 
-`file:/a`, `file:///a` and `/a` are one folder; `s3`, `s3a` and `s3n` are one store. A location overlaps another if
-it is the same folder or lies inside it, because maintenance deletes what it does not know inside a table's location.
+When two locations overlap is decided by `tableformat.locations`, as storage sees them and however they are spelled.
 """
 
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator
-from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 from pyiceberg.catalog import Catalog
@@ -15,9 +13,10 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import TableProperties
 from pyiceberg.typedef import Identifier
 
+from tableformat.locations import folder_parts, overlap
+
 logger = logging.getLogger(__name__)
 
-_SAME_STORE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "wasb", "abfss": "abfs", "": "file"}
 _PATH_PROPERTIES = (
     TableProperties.WRITE_DATA_PATH,
     TableProperties.WRITE_METADATA_PATH,
@@ -34,16 +33,6 @@ class TableLocation(NamedTuple):
 
     identifier: Identifier
     location: str
-
-
-def same_location(one: str, other: str) -> bool:
-    return _parts(one) == _parts(other)
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether one is the other, or inside it."""
-    shorter, longer = sorted((_parts(one), _parts(other)), key=len)
-    return longer[: len(shorter)] == shorter
 
 
 def first_overlap(locations: Iterable[str], others: Iterable[TableLocation]) -> TableLocation | None:
@@ -72,21 +61,21 @@ class PlaceIndex(Generic[Owner]):
         self.remove(owner)
         self._places[owner] = found
         for location in found:
-            parts = _parts(location.location)
+            parts = folder_parts(location.location)
             self._at[parts][owner] = location
             for length in range(len(parts)):
                 self._inside[parts[:length]][owner] = location
 
     def remove(self, owner: Owner) -> None:
         for location in self._places.pop(owner, ()):
-            parts = _parts(location.location)
+            parts = folder_parts(location.location)
             _take(self._at, parts, owner)
             for length in range(len(parts)):
                 _take(self._inside, parts[:length], owner)
 
     def overlapping(self, place: str, *, but: Collection[Owner]) -> TableLocation | None:
         """A place that is this one, around it or inside it, of anybody but these."""
-        parts = _parts(place)
+        parts = folder_parts(place)
         around = (self._at.get(parts[:length], {}) for length in range(len(parts) + 1))
         for owners in (*around, self._inside.get(parts, {})):
             for owner, location in owners.items():
@@ -139,14 +128,3 @@ def _namespaces(catalog: Catalog, parent: Identifier) -> Iterator[Identifier]:
         if namespace != parent:
             yield namespace
             yield from _namespaces(catalog, namespace)
-
-
-@lru_cache(maxsize=65536)  # a new table is compared with thousands of others
-def _parts(location: str) -> tuple[str, ...]:
-    head = location.split("/", 1)[0]
-    scheme, rest = (head[:-1], location[len(head) :]) if head.endswith(":") else ("", location)
-    store, path = "", rest
-    if rest.startswith("//"):
-        store, _, path = rest[2:].partition("/")
-    scheme = _SAME_STORE.get(scheme.lower(), scheme.lower())
-    return (scheme, store, *(part for part in path.split("/") if part not in ("", ".")))

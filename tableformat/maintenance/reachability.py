@@ -25,9 +25,9 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
+from tableformat.locations import Place
 from tableformat.maintenance.avro_fields import AvroFields, BrokenFile
 from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
-from tableformat.maintenance.storage import Place
 
 _PARALLEL = 8
 _AHEAD = 64  # files read ahead of their use; their contents are in memory

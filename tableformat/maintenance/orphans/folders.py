@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
@@ -19,9 +19,9 @@ from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.pointer_catalog import PointerCatalog
-from tableformat.declaration.locations import overlap, places_of
+from tableformat.declaration.locations import places_of, table_identifiers
+from tableformat.locations import Place, comparable_folder, overlap, within
 from tableformat.maintenance.errors import SharedLocation
-from tableformat.maintenance.storage import Place, comparable_folder, within
 
 _PARALLEL = 8
 _MOST_KNOWN = 100_000
@@ -60,7 +60,7 @@ def _own_places(table: Table) -> tuple[str, ...]:
 
 
 def _neighbours(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier, tuple[str, ...]]]:
-    others = [identifier for identifier in _tables(catalog) if tuple(identifier) != tuple(own)]
+    others = [identifier for identifier in table_identifiers(catalog) if tuple(identifier) != tuple(own)]
     if not isinstance(catalog, PointerCatalog):
         yield from ((identifier, _places(catalog, identifier)) for identifier in others)
         return
@@ -72,14 +72,6 @@ def _neighbours(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier,
         ]
         for identifier, places in waiting:
             yield identifier, places.result()
-
-
-def _tables(catalog: Catalog) -> Iterator[Identifier]:
-    for namespace in _namespaces(catalog, ()):
-        try:
-            yield from catalog.list_tables(namespace)
-        except NoSuchNamespaceError:  # dropped meanwhile
-            continue
 
 
 def _places(catalog: Catalog, identifier: Identifier) -> tuple[str, ...]:
@@ -129,13 +121,6 @@ def _unknown(identifier: Identifier, error: Exception) -> SharedLocation:
         f"table {'.'.join(identifier)} cannot be read ({error}), so nobody can say whether it shares a folder; nothing "
         "was deleted. Mend it, or drop it"
     )
-
-
-def _namespaces(catalog: Catalog, parent: Identifier) -> Iterator[Identifier]:
-    for namespace in catalog.list_namespaces(parent):
-        if namespace != parent:
-            yield namespace
-            yield from _namespaces(catalog, namespace)
 
 
 def hidden_by_name(metadata: TableMetadata) -> Callable[[str], bool]:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tableformat.maintenance.storage import Place, StoredFile
+from tableformat.locations import Place
+from tableformat.maintenance.storage import StoredFile
 
 _CHUNK = 16 * 1024
 

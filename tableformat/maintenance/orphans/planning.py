@@ -12,6 +12,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
+from tableformat.locations import Place, comparable_folder, within
 from tableformat.maintenance.errors import ListingIncomplete, PathsNotComparable, TooYoung
 from tableformat.maintenance.guards import reading, require_deletable
 from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders, require_not_shared
@@ -26,7 +27,7 @@ from tableformat.maintenance.reachability import (
     metadata_files,
     statistics_files,
 )
-from tableformat.maintenance.storage import FileStore, Place, StoredFile, comparable_folder, within
+from tableformat.maintenance.storage import FileStore, StoredFile
 
 ReadLivePaths = Callable[[Sequence[TableFile]], Iterator[PackedPaths]]
 """Reads manifests into the paths of the files that live in them, as `live_paths` does; in any place and portions."""

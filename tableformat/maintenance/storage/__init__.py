@@ -4,7 +4,6 @@ PyIceberg's file I/O reads and writes one file at a time and cuts names at `#` a
 """
 
 from tableformat.maintenance.storage.opening import open_store
-from tableformat.maintenance.storage.paths import Place, comparable_folder, within
 from tableformat.maintenance.storage.store import Deleted, FileStore, StoredFile
 
-__all__ = ["Deleted", "FileStore", "Place", "StoredFile", "comparable_folder", "open_store", "within"]
+__all__ = ["Deleted", "FileStore", "StoredFile", "open_store"]

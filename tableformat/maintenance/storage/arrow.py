@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from tableformat.maintenance.storage.paths import Place
+from tableformat.locations import Place
 from tableformat.maintenance.storage.store import Deleted, StoredFile
 
 _PARALLEL = 8

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from tableformat.maintenance.storage.paths import Place
+from tableformat.locations import Place
 from tableformat.maintenance.storage.store import Deleted, StoredFile
 
 

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from tableformat.locations import Place
 from tableformat.maintenance.storage.arrow import ArrowStore
 from tableformat.maintenance.storage.local import LocalStore
-from tableformat.maintenance.storage.paths import Place
 from tableformat.maintenance.storage.store import Deleted, FileStore, StoredFile
 
 _ANOTHER_WAY_TO_S3 = ("s3.role-arn", "client.role-arn", "s3.anonymous", "s3.proxy-uri", "s3.signer")

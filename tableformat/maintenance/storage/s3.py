@@ -22,8 +22,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pyiceberg.utils.properties import property_as_bool
 
 from tableformat.catalogs.backoff import Backoff, RetryPolicy
+from tableformat.locations import Place
 from tableformat.maintenance.errors import StorageUnavailable
-from tableformat.maintenance.storage.paths import Place
 from tableformat.maintenance.storage.store import Deleted, StoredFile
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pyiceberg.types import LongType, NestedField
 
 from tableformat.catalogs import SqlConfig
 from tableformat.catalogs.sql import SharedSqlCatalog
-from tableformat.maintenance.storage import Place
+from tableformat.locations import Place
 
 IDENTIFIER = ("db", "events")
 SCHEMA = Schema(

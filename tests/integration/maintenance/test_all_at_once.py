@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tableformat.errors import TransientError
+from tableformat.locations import Place
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, compact
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
@@ -24,7 +25,6 @@ from tableformat.maintenance.holds import Hold, apply_holds
 from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions, remove_old_rows
-from tableformat.maintenance.storage import Place
 from tests.integration.maintenance.tables import (
     IDENTIFIER,
     LocalCatalog,

@@ -10,9 +10,10 @@ from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetStatisticsUpdate
 
 from tableformat.inspection.avro_columns import parse_avro
+from tableformat.locations import Place
 from tableformat.maintenance.errors import ClockBehind, DeletionDisabled, DeletionIncomplete, UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult, expire_snapshots, plan_expiry
-from tableformat.maintenance.storage import Place, open_store
+from tableformat.maintenance.storage import open_store
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
     IDENTIFIER,

@@ -15,6 +15,7 @@ from pyiceberg.types import LongType, NestedField, TimestamptzType
 from tableformat.catalogs import SqlConfig
 from tableformat.inspection import UnreadableManifest
 from tableformat.inspection.avro_columns import parse_avro
+from tableformat.locations import Place
 from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.errors import UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions
@@ -33,7 +34,6 @@ from tableformat.maintenance.job import (
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
-from tableformat.maintenance.storage import Place
 from tablejobs.attempt import Attempt
 from tablejobs.live_paths import SparkLivePaths
 from tablejobs.operations import carry_out

@@ -11,6 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
+from tableformat.locations import Place
 from tableformat.maintenance.errors import (
     DeletionDisabled,
     DeletionIncomplete,
@@ -30,7 +31,7 @@ from tableformat.maintenance.orphans import (
     plan_orphans,
     remove_orphans,
 )
-from tableformat.maintenance.storage import Deleted, FileStore, Place, StoredFile, open_store
+from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
 from tableformat.maintenance.summaries import summarize
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
@@ -324,6 +325,19 @@ def test_a_location_shared_with_another_table_is_refused(catalog: LocalCatalog, 
     with pytest.raises(SharedLocation, match="other"):
         clean(written)
     assert on_disk(written) == before
+
+
+def test_a_location_shared_through_a_symbolic_link_is_refused(catalog: LocalCatalog, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    catalog.create_namespace_if_not_exists("db")
+    table = catalog.create_table(IDENTIFIER, SCHEMA, location=f"file://{tmp_path}/link/t")
+    other = catalog.create_table(("db", "other"), SCHEMA, location=f"file://{tmp_path}/real/t/other")
+    append(other)
+    rows = read_all(other)
+    with pytest.raises(SharedLocation, match=r"db\.other"):
+        clean(table, now=later(other, days=10))
+    assert read_all(catalog.load_table(("db", "other"))) == rows
 
 
 def test_other_tables_are_looked_at_only_if_there_is_something_to_delete(catalog: LocalCatalog, written: Table) -> None:

@@ -1,10 +1,13 @@
 """Locations are compared as storage sees them."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tableformat.declaration.locations import PlaceIndex, overlap, same_location
+from tableformat.declaration.locations import PlaceIndex
+from tableformat.locations import overlap, same_location
 
 
 @pytest.mark.parametrize(
@@ -15,6 +18,9 @@ from tableformat.declaration.locations import PlaceIndex, overlap, same_location
         ("file:///a//b", "/a/./b"),
         ("s3://bucket/x", "s3a://bucket/x/"),
         ("s3n://bucket/x", "S3://bucket/x"),
+        ("file://localhost/a/b", "file:///a/b"),
+        ("/a/c/../b", "/a/b"),
+        ("file:/a/b/c/..", "/a/b"),
     ],
 )
 def test_one_place_has_many_spellings(one: str, other: str) -> None:
@@ -43,6 +49,14 @@ def test_a_place_inside_another_overlaps_it() -> None:
     assert overlap("s3://bucket/db", "s3a://bucket/db/t")
     assert overlap("file:/warehouse/db/t/data", "/warehouse/db/t")
     assert not same_location("s3://bucket/db", "s3a://bucket/db/t")
+
+
+def test_a_symbolic_link_leads_to_the_place_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert same_location(f"file://{tmp_path}/link", f"{tmp_path}/real")
+    assert overlap(f"{tmp_path}/link/t", f"file:{tmp_path}/real/t/inner")
+    assert not overlap(f"{tmp_path}/link/t", f"{tmp_path}/real/other")
 
 
 PLACES = st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=4).map(

@@ -1,9 +1,9 @@
-"""Locations taken apart without loss, and compared as storage sees them.
+"""Locations taken apart without loss, and compared as storage sees them: only here is known when two are the same.
 
 `file:/a`, `file:///a` and `/a` are one file, and so is what a symbolic link on the way to it makes of its name; `s3`,
 `s3a` and `s3n` are one store. Where two spellings may or may not be one file (doubled slashes), they compare as equal:
-whoever asks wants to know what may be deleted, and a file that is taken for a live one stays. Nothing here decodes or
-cuts a name: `%20`, `#` and `?` are letters like any other.
+whoever asks wants to know what may be deleted, or whether two tables share a folder, and equal is the safe answer to
+both. Nothing here decodes or cuts a name: `%20`, `#` and `?` are letters like any other.
 """
 
 import os.path
@@ -86,3 +86,21 @@ def within(location: str, folder: str) -> bool:
     """Whether the location lies inside the folder, in the same store; the folder does not lie inside itself."""
     inner, outer = Place.of(location), Place.of(folder)
     return inner.store == outer.store and inner.comparable_path.startswith(comparable_folder(folder) + "/")
+
+
+@lru_cache(maxsize=65536)  # a new table is compared with thousands of others
+def folder_parts(location: str) -> tuple[str, ...]:
+    """The store and the folders on the way to a folder: equal for every spelling of it."""
+    path = comparable_folder(location)
+    return (Place.of(location).store, *(path.split("/") if path else ()))
+
+
+def same_location(one: str, other: str) -> bool:
+    """Whether both are one folder."""
+    return folder_parts(one) == folder_parts(other)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one folder is the other, or lies inside it."""
+    shorter, longer = sorted((folder_parts(one), folder_parts(other)), key=len)
+    return longer[: len(shorter)] == shorter
