@@ -108,6 +108,9 @@ class RunResult(ApiModel):
     deleted_files: Count = 0
     deleted_bytes: Count = 0
     deleted_records: Count = 0
+    removed_files: Count = 0
+    """Files that the table refers to no more; they are in storage until their snapshots expire."""
+    removed_bytes: Count = 0
     marked_files: Count = 0
     rewritten_manifests: Count = 0
     added_manifests: Count = 0

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from tablewright.api.conditions import HEALTHY, IN_SYNC, READY
+from tablewright.api.run import RunResult
 from tablewright.api.table import ManagedTable
 from tablewright.cli.output import Column, has_colour, size, table_text
 from tablewright.embedded.apply import RunEnded, RunStarted
@@ -14,7 +15,7 @@ _COLUMNS = tuple(
 
 
 def status_table(tables: Sequence[ManagedTable]) -> str:
-    """As `kubectl get managedtables` shows them."""
+    """What one wants to see right after an apply; `tablewright get tables` has every column."""
     return table_text(_COLUMNS, [_row(table) for table in tables], colour=has_colour(sys.stdout))
 
 
@@ -32,13 +33,17 @@ def describe_event(event: RunStarted | RunEnded) -> str:
     name, run = "/".join(event.table.key), event.run
     if isinstance(event, RunStarted):
         return f"{name}: {run.spec.operation} started (run {run.metadata.name})"
-    result = run.status.result
-    figures = ""
-    if result is not None and result.snapshot_id is not None:
-        figures = f", {size(result.rewritten_bytes)} became {size(result.added_bytes)}, {result.records} rows"
-    elif result is not None and result.deleted_bytes:
-        figures = f", {size(result.deleted_bytes)} freed"
+    figures = "" if run.status.result is None else _figures(run.status.result)
     return f"{name}: {run.spec.operation} {str(run.status.phase).lower()}: {run.status.message}{figures}"
+
+
+def _figures(result: RunResult) -> str:
+    """What the message does not say: how much it was."""
+    if result.rewritten_bytes:
+        return f", {size(result.rewritten_bytes)} became {size(result.added_bytes)}, {result.records} rows"
+    if result.deleted_bytes:
+        return f", {size(result.deleted_bytes)} freed"
+    return ""
 
 
 def _row(table: ManagedTable) -> tuple[str, ...]:

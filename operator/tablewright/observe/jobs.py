@@ -101,8 +101,8 @@ def _result(report: JobReport) -> RunResult | None:
     if report.rows is not None:
         return RunResult(
             snapshot_id=report.rows.snapshot_id,
-            deleted_files=report.rows.files_removed,
-            deleted_bytes=report.rows.bytes_removed,
+            removed_files=report.rows.files_removed,
+            removed_bytes=report.rows.bytes_removed,
             deleted_records=report.rows.rows_removed,
         )
     if report.rollback is not None:
