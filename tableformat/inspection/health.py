@@ -61,6 +61,8 @@ class TableHealth:
     deleted_records: int = 0
     """About how many of the rows are deleted: no delete file says of how many files it deletes rows."""
     delete_records: int = 0
+    old_spec_files: int = 0
+    """Data files in partitions of a spec that is not the current one."""
     manifest_bytes: int = 0
     metadata_bytes: int = 0
     """Of the metadata file and the manifest list, if they were asked for."""
@@ -110,6 +112,7 @@ def table_health(table: Table, *, small_file_bytes: int, with_metadata_bytes: bo
         records_with_deletes=int(records[burdened].sum()),
         deleted_records=round(float(deleted.sum())),
         delete_records=int(integers(files.deletes, "records").sum()),
+        old_spec_files=_files_of_old_specs(table, files),
         manifest_bytes=sum(manifest.manifest_length for manifest in files.manifests),
         metadata_bytes=_metadata_bytes(table, snapshot) if with_metadata_bytes else 0,
         read_amplification=round((len(sizes) + opened) / (len(sizes) - saved), 2) if len(sizes) else 1.0,
@@ -118,6 +121,11 @@ def table_health(table: Table, *, small_file_bytes: int, with_metadata_bytes: bo
         size_histogram=_histogram(sizes),
         worst_partitions=partitions.worst(table, files),
     )
+
+
+def _files_of_old_specs(table: Table, files: SnapshotFiles) -> int:
+    is_old = np.asarray(files.partitions.spec_ids) != table.metadata.default_spec_id
+    return int(is_old[integers(files.data, "partition")].sum()) if len(is_old) else 0
 
 
 def _metadata_bytes(table: Table, snapshot: Snapshot | None) -> int:

@@ -83,7 +83,7 @@ def test_java_reads_every_retained_snapshot_and_finds_nothing_left_to_clean(
     cleaned = remove_orphans(
         lake.catalog,
         ("db", "t"),
-        OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_young=True),
+        OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_short_min_age=True),
         now=now,
     )
 

@@ -97,6 +97,8 @@ def _work(run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy) -> 
                     action=policy.orphan_action,
                     min_age_ms=_milliseconds(policy.orphan_min_age),
                     grace_ms=_milliseconds(policy.orphan_grace),
+                    allow_short_min_age=policy.orphan_allow_short_min_age,
+                    prefix_mismatch=policy.orphan_prefix_mismatch,
                 )
             )
         case Operation.REWRITE_MANIFESTS:
@@ -134,6 +136,7 @@ def _compaction_options(table: ManagedTable, policy: EffectivePolicy) -> Compact
         min_input_files=policy.min_input_files,
         delete_ratio_percent=policy.delete_ratio_percent,
         max_bytes_per_run=policy.max_bytes_per_run,
+        use_current_spec=policy.use_current_spec,
         strategy=_STRATEGIES[table.spec.layout.order.strategy],
         order=tuple(OrderColumn(name=column) for column in table.spec.layout.order.columns),
         cool_down_seconds=int(policy.cool_down.total_seconds()),

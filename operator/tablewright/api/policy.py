@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from tableformat.maintenance.orphans import OrphanAction
+from tableformat.maintenance.orphans import OrphanAction, PrefixMismatch
 from tablewright.api.conditions import Condition
 from tablewright.api.durations import Duration, PositiveDuration
 from tablewright.api.jobs import JobFields
@@ -76,6 +76,7 @@ class Compaction(ApiModel):
     min_input_files: int | None = Field(default=None, ge=2, le=_MOST)
     max_bytes_per_run: Size | None = None
     cool_down: Duration | None = None
+    use_current_spec: bool | None = None
 
 
 class SnapshotRetention(ApiModel):
@@ -137,6 +138,8 @@ class Manifests(ApiModel):
 class OrphanFiles(ApiModel):
     schedule: Cron | None = None
     min_age: Duration | None = None
+    allow_short_min_age: bool | None = None
+    prefix_mismatch: PrefixMismatch | None = None
     action: OrphanAction | None = None
     grace: Duration | None = None
 

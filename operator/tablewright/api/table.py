@@ -126,6 +126,7 @@ class HealthFigures(ApiModel):
     records: Count
     median_file_bytes: Count
     manifests: Count
+    old_spec_files: Count = 0
     manifest_bytes: Count = 0
     snapshots: Count
 

@@ -31,7 +31,8 @@ def is_triggered(policy: EffectivePolicy, health: HealthFigures, record: Operati
 
 def is_worthwhile(policy: EffectivePolicy, health: HealthFigures) -> bool:
     """Whether a scheduled compaction could find anything to do."""
-    return health.small_files >= policy.min_input_files or health.delete_files > 0
+    moves = policy.use_current_spec and health.old_spec_files > 0
+    return moves or health.small_files >= policy.min_input_files or health.delete_files > 0
 
 
 def _is_past(figure: int, limit: int | None, left: int | None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tableformat.maintenance.orphans import OrphanAction
+from tableformat.maintenance.orphans import OrphanAction, PrefixMismatch
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.durations import format_duration
 from tablewright.api.jobs import JobFields
@@ -24,9 +24,12 @@ BUILT_IN: dict[str, Any] = {
     "compaction.min_input_files": 5,
     "compaction.delete_ratio_percent": 30,
     "compaction.cool_down": timedelta(0),
+    "compaction.use_current_spec": False,
     "retention.snapshots.max_age": timedelta(days=5),
     "retention.snapshots.min_count": 1,
     "orphan_files.min_age": timedelta(days=3),
+    "orphan_files.allow_short_min_age": False,
+    "orphan_files.prefix_mismatch": PrefixMismatch.REFUSE,
     "orphan_files.action": OrphanAction.MARK_THEN_DELETE,
     "orphan_files.grace": timedelta(days=7),
     "time_zone": "UTC",
@@ -84,11 +87,14 @@ class EffectivePolicy:
     delete_ratio_percent: int
     max_bytes_per_run: int | None
     cool_down: timedelta
+    use_current_spec: bool
     snapshot_max_age: timedelta
     snapshot_min_count: int
     row_retention: EffectiveRowRetention | None
     holds: tuple[Hold, ...]
     orphan_min_age: timedelta
+    orphan_allow_short_min_age: bool
+    orphan_prefix_mismatch: PrefixMismatch
     orphan_action: OrphanAction
     orphan_grace: timedelta
     windows: tuple[Window, ...]
@@ -126,11 +132,14 @@ def effective_policy(
         delete_ratio_percent=values["compaction.delete_ratio_percent"],
         max_bytes_per_run=values.get("compaction.max_bytes_per_run"),
         cool_down=values["compaction.cool_down"],
+        use_current_spec=values["compaction.use_current_spec"],
         snapshot_max_age=values["retention.snapshots.max_age"],
         snapshot_min_count=values["retention.snapshots.min_count"],
         row_retention=_row_retention(values),
         holds=table.spec.retention.holds,
         orphan_min_age=values["orphan_files.min_age"],
+        orphan_allow_short_min_age=values["orphan_files.allow_short_min_age"],
+        orphan_prefix_mismatch=values["orphan_files.prefix_mismatch"],
         orphan_action=values["orphan_files.action"],
         orphan_grace=values["orphan_files.grace"],
         windows=values["windows"],

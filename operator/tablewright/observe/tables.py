@@ -157,6 +157,7 @@ def _figures(health: TableHealth, target_bytes: int) -> HealthFigures:
         records=health.records,
         median_file_bytes=health.median_file_bytes,
         manifests=health.manifests,
+        old_spec_files=health.old_spec_files,
         manifest_bytes=health.manifest_bytes,
         snapshots=health.snapshots,
     )

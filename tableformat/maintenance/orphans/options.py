@@ -31,6 +31,6 @@ class OrphanOptions(BaseModel):
     action: OrphanAction = OrphanAction.MARK_THEN_DELETE
     min_age_ms: NonNegativeInt = 3 * _DAY_MS
     grace_ms: NonNegativeInt = 7 * _DAY_MS
-    allow_young: bool = False
+    allow_short_min_age: bool = False
     """Accept an age guard of less than a day; only for a table that nobody writes to."""
     prefix_mismatch: PrefixMismatch = PrefixMismatch.REFUSE

@@ -71,10 +71,10 @@ def plan_orphans(
 ) -> tuple[Table, OrphanPlan]:
     """The plan, and the table that it was made on. Raises where orphans cannot be told from files that are needed."""
     name = ".".join(identifier)
-    if options.min_age_ms < SAFE_AGE_MS and not options.allow_young:
+    if options.min_age_ms < SAFE_AGE_MS and not options.allow_short_min_age:
         raise TooYoung(
-            f"table {name}: an age guard of {options.min_age_ms} ms is less than a day, and may take what a writer "
-            "is about to commit. Raise min_age, or allow it for a table that nobody writes to"
+            f"table {name}: a minAge of {_hours(options.min_age_ms)} is less than a day, and may take what a writer is "
+            "about to commit. Raise minAge, or set allowShortMinAge if nobody writes to the table"
         )
     before = catalog.load_table(identifier)
     require_deletable(before, now=now)
@@ -96,6 +96,10 @@ def plan_orphans(
         orphans=orphans,
         known=Known(frozenset(s.snapshot_id for s in table.metadata.snapshots), manifests),
     )
+
+
+def _hours(milliseconds: int) -> str:
+    return f"{milliseconds / 3_600_000:g} hours"
 
 
 def needed_paths(table: Table, read: ReadLivePaths) -> tuple[NeededPaths, frozenset[str]]:
@@ -171,8 +175,8 @@ def _orphans(name: str, listed: Listed, needed: NeededPaths, options: OrphanOpti
         first = min(listed.where(elsewhere), key=lambda file: file.location)
         raise PathsNotComparable(
             f"table {name}: {first.location} has the path of a file that the table needs in another store (it has "
-            f"files in {', '.join(sorted(needed.stores))}); nothing was deleted. Say whether they are one "
-            "(prefix_mismatch Keep) or two (Delete)"
+            f"files in {', '.join(sorted(needed.stores))}); nothing was deleted. Say whether they are one store "
+            "(prefixMismatch: Keep) or two (prefixMismatch: Delete)"
         )
     orphans = ~has_place if options.prefix_mismatch is PrefixMismatch.DELETE else ~has_path
     return tuple(sorted(listed.where(orphans), key=lambda file: file.location))

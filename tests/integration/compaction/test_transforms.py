@@ -16,6 +16,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTra
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, NestedField
 
+from tableformat.inspection import table_health
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, Strategy, compact, plan_compaction
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.faults import Meanwhile
@@ -109,6 +110,7 @@ def test_files_stay_where_they_are_unless_asked(catalog: SqlCatalog) -> None:
 
     compacted(catalog, moving(use_current_spec=False))
 
+    assert table_health(table.refresh(), small_file_bytes=1).old_spec_files == len(data_files(table)) > 0
     assert {spec_id for spec_id, _, _ in stored(table.refresh())} == {0}
 
 

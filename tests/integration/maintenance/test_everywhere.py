@@ -36,7 +36,7 @@ SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False), NestedField(2, "at", TimestamptzType(), required=False)
 )
 ROWS = RowRetentionOptions(column="at", max_age_ms=30 * DAY_MS)
-ORPHANS = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_young=True)
+ORPHANS = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_short_min_age=True)
 Open = Callable[[], Catalog]
 
 

@@ -131,7 +131,7 @@ class History:
 
     def remove_orphans(self) -> None:
         table = self.table
-        options = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_young=True)
+        options = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_short_min_age=True)
         remove_orphans(table.catalog, IDENTIFIER, options, now=later(table) + timedelta(seconds=5))
 
     def check(self) -> None:

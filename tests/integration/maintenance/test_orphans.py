@@ -126,7 +126,7 @@ def test_a_guard_of_less_than_a_day_has_to_be_allowed(written: Table) -> None:
     with pytest.raises(TooYoung):
         clean(written, OrphanOptions(action=OrphanAction.DELETE, min_age_ms=1000))
 
-    allowed = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=1000, allow_young=True)
+    allowed = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=1000, allow_short_min_age=True)
     assert clean(written, allowed, now=later(written, hours=1)).files_deleted == 1
 
 

@@ -209,7 +209,7 @@ def test_a_listing_that_fails_half_way_deletes_nothing(on_s3: Table, s3: S3Acces
         return None
 
     door = Doorkeeper(s3.endpoint, answer)
-    options = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_young=True)
+    options = OrphanOptions(action=OrphanAction.DELETE, min_age_ms=0, allow_short_min_age=True)
     now = later(on_s3, hours=1)
     try:
         with pytest.raises(StorageUnavailable, match="AccessDenied"):

@@ -106,6 +106,12 @@ def test_some_operations_never_start_by_themselves(operation: Operation) -> None
         (HOURLY, Operation.COMPACT, {"small_files": 5}, {"small_files": 4}),
         (HOURLY, Operation.COMPACT, {"delete_files": 1}, {"delete_files": 0}),
         (
+            {"compaction": {"schedule": "0 * * * *", "useCurrentSpec": True}},
+            Operation.COMPACT,
+            {"old_spec_files": 1},
+            {"old_spec_files": 0},
+        ),
+        (
             {"retention": {"snapshots": {"schedule": "0 * * * *", "maxAge": "7d"}}},
             Operation.EXPIRE_SNAPSHOTS,
             {"ages": [timedelta(0), timedelta(days=8)]},

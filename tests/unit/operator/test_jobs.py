@@ -57,6 +57,18 @@ def test_each_operation_has_its_work(operation: str) -> None:
     assert work(run(operation))["operation"] == operation
 
 
+def test_the_guards_of_an_orphan_run_are_as_the_levels_say() -> None:
+    declared = {"minAge": "2h", "allowShortMinAge": True, "prefixMismatch": "Keep"}
+    options = work(run("RemoveOrphanFiles"), orphanFiles=declared)["options"]
+    assert (options["min_age_ms"], options["allow_short_min_age"]) == (2 * 3_600_000, True)
+    assert options["prefix_mismatch"] == "Keep"
+
+
+def test_files_move_to_the_current_partition_spec_only_where_a_level_says_so() -> None:
+    assert work(run("Compact"), compaction={"useCurrentSpec": True})["options"]["use_current_spec"]
+    assert not work(run("Compact"))["options"]["use_current_spec"]
+
+
 def test_rows_go_by_the_column_and_the_age_that_the_levels_give() -> None:
     found = work(run("DeleteExpiredRows"), retention={"rows": {"column": "ts", "maxAge": "400d"}})
     assert found["options"] == {"column": "ts", "max_age_ms": 400 * 86_400_000}

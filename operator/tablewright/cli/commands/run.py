@@ -31,6 +31,12 @@ class OrphanWord(StrEnum):
     DELETE = "delete"
 
 
+class MismatchWord(StrEnum):
+    REFUSE = "refuse"
+    KEEP = "keep"
+    DELETE = "delete"
+
+
 class _Operations(TyperGroup):
     """Operations are known by the API's own names as well: ExpireSnapshots is expire-snapshots."""
 
@@ -64,6 +70,9 @@ def compact(
     strategy: Annotated[OrderWord | None, typer.Option(help="In which order the rows of new files are.")] = None,
     by: Annotated[list[str] | None, typer.Option("--by", help="A column to order by; may be repeated.")] = None,
     where: Annotated[str | None, typer.Option(help="Only partitions with such rows: \"day >= '2026-01-01'\".")] = None,
+    use_current_spec: Annotated[
+        bool, typer.Option("--use-current-spec", help="Rewrite files of older partition specs into the current one.")
+    ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare a checksum of all rows before the commit.")] = False,
 ) -> None:
     """Rewrite small files into few, with their deletes applied. Needs Java 17 or later, for Spark.
@@ -83,6 +92,7 @@ def compact(
         "strategy": None if strategy is None else strategy.value,
         "order": [{"name": column} for column in by] if by else (() if strategy else None),
         "filter": where,
+        "use_current_spec": use_current_spec or None,
         "verify_contents": verify or None,
     }
     known = {"target_file_bytes": running.target_bytes(found.load()), **running.declared_work(found, "Compact")}
@@ -134,13 +144,20 @@ def remove_orphan_files(
     action: Annotated[OrphanWord | None, typer.Option(help="What is done with them.")] = None,
     min_age: Annotated[str | None, typer.Option(help="Touch nothing younger, such as 3d.")] = None,
     grace: Annotated[str | None, typer.Option(help="How long a marked file is kept, such as 7d.")] = None,
+    allow_short_min_age: Annotated[
+        bool, typer.Option("--allow-short-min-age", help="Accept a --min-age below a day: nobody writes to the table.")
+    ] = False,
+    prefix_mismatch: Annotated[
+        MismatchWord | None,
+        typer.Option(help="Whether stores of another scheme or name are one (keep) or two (delete)."),
+    ] = None,
 ) -> None:
     """Find files in the table's folders that no snapshot leads to: mark them, and delete them when marked for long.
 
     Example: tablewright run remove-orphan-files sales.payments --catalog lake --action report
     """
     from tableformat.maintenance.job import OrphanWork
-    from tableformat.maintenance.orphans import OrphanAction, OrphanOptions
+    from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, PrefixMismatch
     from tablewright.cli import running
 
     found = _address(table, catalog, catalog_uri, properties, folder, state)
@@ -148,6 +165,8 @@ def remove_orphan_files(
         "action": None if action is None else OrphanAction[action.name],
         "min_age_ms": running.duration_option("min-age", min_age),
         "grace_ms": running.duration_option("grace", grace),
+        "allow_short_min_age": allow_short_min_age or None,
+        "prefix_mismatch": None if prefix_mismatch is None else PrefixMismatch[prefix_mismatch.name],
     }
     known = running.declared_work(found, "RemoveOrphanFiles")
     work = OrphanWork(options=running.options_of(OrphanOptions, known, given))
