@@ -5,6 +5,7 @@ nowhere else.
 """
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+from tableformat.catalogs.locations import UnusableLocationError
 from tableformat.catalogs.opening import open_catalog
 from tableformat.catalogs.outcomes import (
     CatalogAccessError,
@@ -23,5 +24,6 @@ __all__ = [
     "PyIcebergConfig",
     "SqlConfig",
     "UnreadableMetadataError",
+    "UnusableLocationError",
     "open_catalog",
 ]

@@ -120,6 +120,8 @@ def commit(
 def write_metadata(staged: StagedTable) -> None:
     try:
         MetastoreCatalog._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+    except FileExistsError:
+        raise  # somebody else's file, under a name that was meant to be ours alone
     except BaseException:
         discard_metadata(staged)  # no pointer can lead to it yet
         raise

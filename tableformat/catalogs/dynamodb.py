@@ -51,6 +51,7 @@ from tableformat.catalogs.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.config import DynamoDbConfig
 from tableformat.catalogs.dynamodb_store import Item, ItemStore, text
+from tableformat.catalogs.locations import folder_name
 from tableformat.catalogs.outcomes import (
     CorruptCatalogEntryError,
     OutcomeUnknown,
@@ -189,7 +190,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
     @override
     def default_location(self, identifier: Identifier) -> str:
         java = self.load_namespace_properties(identifier[:-1]).get(_JAVA_DEFAULT_LOCATION)
-        return f"{java.rstrip('/')}/{identifier[-1]}" if java else super().default_location(identifier)
+        return f"{java.rstrip('/')}/{folder_name(identifier[-1])}" if java else super().default_location(identifier)
 
     # --- namespaces
 

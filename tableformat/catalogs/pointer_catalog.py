@@ -33,7 +33,7 @@ from typing_extensions import override
 from tableformat.catalogs import purge
 from tableformat.catalogs.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
-from tableformat.catalogs.locations import free_location
+from tableformat.catalogs.locations import folder_name, free_location, places_of, refuse_cut_locations
 from tableformat.catalogs.outcomes import (
     CorruptCatalogEntryError,
     LostRace,
@@ -109,7 +109,9 @@ class PointerCatalog(MetastoreCatalog, ABC):
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
+        refuse_cut_locations([metadata_location])
         metadata = self.read_metadata(metadata_location)
+        refuse_cut_locations(_places(metadata))
         backoff = Backoff(SMALL_WRITES)
         while True:
             pointer = self.read_pointer(name)
@@ -259,6 +261,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
         if current is None:
             self._require_namespace(identifier[:-1])
         staged = self._update_and_stage_table(current, identifier, requirements, updates)
+        refuse_cut_locations(_places(staged.metadata) - (_places(current.metadata) if current else set()))
         if current is not None:
             staged.metadata = _not_dated_back(staged.metadata, current.metadata)
         return staged
@@ -293,6 +296,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
     ) -> StagedTable:
         location = location or self.new_location(name, properties)
         staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
+        refuse_cut_locations(_places(staged.metadata))
         return StagedTable(
             identifier=name,
             metadata=staged.metadata,
@@ -308,14 +312,19 @@ class PointerCatalog(MetastoreCatalog, ABC):
 
     def default_location(self, identifier: Identifier) -> str:
         """Below the namespace's own location if it has one, otherwise below the warehouse."""
+        *namespace, name = map(folder_name, identifier)
         own = self.load_namespace_properties(identifier[:-1]).get("location")
         if own:
-            return f"{own.rstrip('/')}/{identifier[-1]}"
-        return f"{self.properties['warehouse'].rstrip('/')}/{'.'.join(identifier[:-1])}.db/{identifier[-1]}"
+            return f"{own.rstrip('/')}/{name}"
+        return f"{self.properties['warehouse'].rstrip('/')}/{'.'.join(namespace)}.db/{name}"
 
     def _require_namespace(self, namespace: Identifier) -> None:
         if not self.namespace_exists(namespace):
             raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+
+
+def _places(metadata: TableMetadata) -> set[str]:
+    return set(places_of(metadata.location, metadata.properties))
 
 
 def _not_dated_back(metadata: TableMetadata, base: TableMetadata) -> TableMetadata:

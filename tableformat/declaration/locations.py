@@ -10,20 +10,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.table import TableProperties
 from pyiceberg.typedef import Identifier
 
+from tableformat.catalogs.locations import places_of
 from tableformat.locations import folder_parts, overlap
 
 logger = logging.getLogger(__name__)
-
-_PATH_PROPERTIES = (
-    TableProperties.WRITE_DATA_PATH,
-    TableProperties.WRITE_METADATA_PATH,
-    "write.folder-storage.path",
-    "write.object-storage.path",
-)
-
 
 Owner = TypeVar("Owner", bound=Hashable)
 
@@ -39,10 +31,6 @@ def first_overlap(locations: Iterable[str], others: Iterable[TableLocation]) -> 
     """The first of the other tables' places that overlaps any of these."""
     own = tuple(locations)
     return next((other for other in others if any(overlap(location, other.location) for location in own)), None)
-
-
-def places_of(location: str, properties: dict[str, str]) -> tuple[str, ...]:
-    return location, *(properties[key] for key in _PATH_PROPERTIES if key in properties)
 
 
 class PlaceIndex(Generic[Owner]):

@@ -13,8 +13,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tableformat.catalogs.commit import Pointer
+from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.pointer_catalog import PointerCatalog
-from tableformat.declaration.locations import places_of
 from tableformat.errors import PermanentError, TablewrightError, TransientError
 from tableformat.inspection import TableHealth, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE

@@ -18,9 +18,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 
+from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.naming import KIND_TABLE, LABEL_CATALOG, labels_of
 from tableformat.declaration import TableLocation
-from tableformat.declaration.locations import PlaceIndex, places_in, places_of, table_identifiers
+from tableformat.declaration.locations import PlaceIndex, places_in, table_identifiers
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.table import ManagedTable

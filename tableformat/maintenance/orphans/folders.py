@@ -18,8 +18,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.commit import Pointer
+from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.pointer_catalog import PointerCatalog
-from tableformat.declaration.locations import places_of, table_identifiers
+from tableformat.declaration.locations import table_identifiers
 from tableformat.locations import Place, comparable_folder, overlap, within
 from tableformat.maintenance.errors import SharedLocation
 

@@ -15,9 +15,10 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.locations import LocationProvider
 from pyiceberg.types import LongType, NestedField, StringType
 
-from tableformat.catalogs import UnreadableMetadataError
+from tableformat.catalogs import UnreadableMetadataError, UnusableLocationError
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "name", StringType(), required=False))
 
@@ -264,6 +265,57 @@ def test_a_new_table_never_shares_the_folder_of_one_that_was_renamed_or_dropped(
     catalog.drop_table("db.t")
     third = catalog.create_table("db.t", SCHEMA)
     assert len({first.location(), second.location(), third.location()}) == 3
+
+
+def test_a_location_that_file_access_would_cut_is_refused_and_nothing_there_is_touched(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    report = tmp_path / "report"
+    report.write_text("of somebody else")
+    table = catalog.create_table("db.t", SCHEMA)
+    for sign in "?#":
+        place = f"file://{report}{sign}v=1"
+        attempts: list[Callable[[], object]] = [
+            lambda place=place: catalog.create_table("db.u", SCHEMA, location=place),
+            lambda place=place: catalog.create_table("db.u", SCHEMA, properties={"write.data.path": place}),
+            lambda place=place: catalog.create_table_transaction("db.u", SCHEMA, location=place).commit_transaction(),
+            lambda place=place: catalog.register_table("db.u", place),
+            lambda place=place: table.transaction().set_properties({"write.data.path": place}).commit_transaction(),
+        ]
+        for attempt in attempts:
+            with pytest.raises(UnusableLocationError, match="without these signs"):
+                attempt()
+    assert report.read_text() == "of somebody else"
+    assert catalog.list_tables("db") == [("db", "t")]
+    assert catalog.load_table("db.t").metadata_location == table.metadata_location
+
+
+@pytest.mark.parametrize("name", ["x?y", "x#y", "t/data", "../../escape", "..", "a\\b", "50%"])
+def test_a_name_that_is_no_folder_gets_one_of_its_own_within_the_warehouse(
+    catalog: Catalog, tmp_path: Path, name: str, kind: str
+) -> None:
+    if kind == "dynamoDB" and "." in name:
+        pytest.skip("its names have no dots")
+    catalog.create_table("db.t", SCHEMA).append(rows(1))
+    table = catalog.create_table(("db", name), SCHEMA)
+    table.append(rows(2))
+    table.append(rows(3))
+    assert ids(catalog.load_table(("db", name))) == [2, 3]
+    folder = Path(table.location().removeprefix("file://"))
+    assert folder.parent == tmp_path / "warehouse" / "db.db"
+    assert metadata_files(table) == {table.metadata_location} | {e.metadata_file for e in table.metadata.metadata_log}
+    catalog.purge_table(("db", name))
+    assert ids(catalog.load_table("db.t")) == [1]
+
+
+def test_a_metadata_file_that_is_there_already_is_never_deleted(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    monkeypatch.setattr(LocationProvider, "new_table_metadata_file_location", lambda *_: table.metadata_location)
+    with pytest.raises(FileExistsError):
+        table.append(rows(1))
+    assert catalog.load_table("db.t").metadata_location == table.metadata_location
 
 
 def test_a_purged_table_leaves_no_file(catalog: Catalog) -> None:
