@@ -11,6 +11,7 @@ from tableformat.catalogs.outcomes import (
     CatalogAccessError,
     CatalogUnavailableError,
     CorruptCatalogEntryError,
+    DeletionPendingError,
     UnreadableMetadataError,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "CatalogUnavailableError",
     "ConfigMapConfig",
     "CorruptCatalogEntryError",
+    "DeletionPendingError",
     "DynamoDbConfig",
     "PyIcebergConfig",
     "SqlConfig",

@@ -27,6 +27,7 @@ from tableformat.catalogs.kube_store import ConfigMap, ConfigMapStore
 from tableformat.catalogs.naming import KIND_TABLE, labels_of, object_name
 from tableformat.catalogs.outcomes import (
     CorruptCatalogEntryError,
+    DeletionPendingError,
     LostRace,
     NotApplied,
     WriteOutcome,
@@ -108,7 +109,10 @@ class TableObjects:
         move = uuid.uuid4().hex
         self._reserve(source, target, move)
         self._mark_moved(source, target, move)
-        self._settle(target)
+        try:
+            self._settle(target)
+        except DeletionPendingError as pending:  # the table has its new name all the same
+            logger.warning("the old object of a renamed table stays for now: %s", pending)
         self._take_back_if_target_was_taken(source, target, move)
 
     def _reserve(self, source: Identifier, target: Identifier, move: str) -> None:
@@ -136,8 +140,14 @@ class TableObjects:
             if entry is None or self._pointer(entry) is None:
                 self._release(target, move)
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(source)}")
+            if entry.record.moved_from is not None:
+                # Another rename brought the table here meanwhile. Its old end counts on the mark of this one, so it
+                # must go before this end does, or the table would be there again under its first name.
+                self._settle(source)
+                continue
             try:
                 self._store.replace(entry.object, replace(entry.record, moved_to=Move(target, move)).to_data())
+                return
             except WriteOutcome as outcome:
                 backoff.wait_or_give_up(f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
 
@@ -199,7 +209,7 @@ class TableObjects:
             return True
         try:
             self._store.delete(origin.object)
-        except WriteOutcome:
+        except (WriteOutcome, DeletionPendingError):
             return False  # the mark stays, and the next write tries again
         return True
 
@@ -207,22 +217,30 @@ class TableObjects:
 
     def _pointer(self, entry: _Entry) -> Pointer | None:
         """Where the table of this name is; None if the object is only a trace of a rename."""
-        record, holder = entry.record, entry
-        if record.reserved:
-            origin = self._origin(entry)
-            if origin is None:
+        record = entry.record
+        if record.moved_to is not None and not record.reserved and self._arrived(record.moved_to):
+            return None
+        origin = self._origin(entry) if record.reserved else None
+        if record.moved_to is not None or (record.reserved and origin is None):
+            # The other end says nothing of the move. It was looked at later, when the move may have been finished.
+            now = self._find(record.identifier)
+            if now is None:
                 return None
-            record = origin.record
-        elif record.moved_to is not None:
-            target = self._find(record.moved_to.other)
-            if target and target.record.moved_from and target.record.moved_from.id == record.moved_to.id:
+            if now.object.version != entry.object.version:
+                return self._pointer(now)
+            if record.reserved and origin is None:
                 return None
+        held = origin.record if origin else record
         return Pointer(
-            location=record.location,
-            version=holder.object.version,
-            holder=self._store.describe(holder.object.name),
-            table_uuid=record.table_uuid,
+            location=held.location,
+            version=entry.object.version,
+            holder=self._store.describe(entry.object.name),
+            table_uuid=held.table_uuid,
         )
+
+    def _arrived(self, move: Move) -> bool:
+        target = self._find(move.other)
+        return bool(target and target.record.moved_from and target.record.moved_from.id == move.id)
 
     def _origin(self, entry: _Entry) -> _Entry | None:
         """The old end of the rename that leads here, if it is there and says so itself."""

@@ -22,6 +22,7 @@ from tableformat.catalogs.backoff import READS, Backoff
 from tableformat.catalogs.outcomes import (
     CatalogAccessError,
     CatalogUnavailableError,
+    DeletionPendingError,
     LostRace,
     NotApplied,
     OutcomeUnknown,
@@ -120,9 +121,16 @@ class ConfigMapStore:
         self._write("update", partial(self._request, "PUT", known.name, body=body))
 
     def delete(self, known: ConfigMap) -> None:
-        """`LostRace` unless the object is still at the version of `known`."""
+        """`LostRace` unless the object is still at the version of `known`; `DeletionPendingError` if it stays."""
         conditions = {"uid": known.metadata["uid"], "resourceVersion": known.version}
-        self._write("delete", partial(self._request, "DELETE", known.name, body={"preconditions": conditions}))
+        answer = self._write("delete", partial(self._request, "DELETE", known.name, body={"preconditions": conditions}))
+        left = answer.get("metadata") or {}
+        if left.get("deletionTimestamp"):
+            raise DeletionPendingError(
+                f"{self.describe(known.name)} is to be deleted, but stays as long as it has the finalizers "
+                f"{', '.join(left.get('finalizers') or ())}: let their owners remove them, or remove them by hand if "
+                "those are gone"
+            )
 
     def _request(
         self, method: str, name: str = "", *, query: Mapping[str, str] | None = None, body: Json | None = None
@@ -159,9 +167,9 @@ class ConfigMapStore:
                     f"{backoff.attempts} attempts: {_reason(cause)}"
                 ) from cause
 
-    def _write(self, verb: str, call: Callable[[], object]) -> None:
+    def _write(self, verb: str, call: Callable[[], Json]) -> Json:
         try:
-            call()
+            return call()
         except ApiException as error:
             self._refuse_if_forbidden(error, verb)
             raise self._outcome(error, verb) from error

@@ -31,6 +31,10 @@ class CatalogAccessError(PermanentError):
     """The server that holds the pointers refuses us; the message says which permission is missing."""
 
 
+class DeletionPendingError(PermanentError):
+    """The server keeps an object that was to be deleted until somebody else lets it go; the message says who."""
+
+
 class CorruptCatalogEntryError(PermanentError):
     """An object that holds a pointer is not as we write it; the message names it. Nothing was overwritten."""
 

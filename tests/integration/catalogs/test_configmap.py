@@ -18,6 +18,7 @@ from tableformat.catalogs import (
     CatalogUnavailableError,
     ConfigMapConfig,
     CorruptCatalogEntryError,
+    DeletionPendingError,
     kube_store,
     open_catalog,
 )
@@ -138,6 +139,24 @@ def test_what_others_put_on_the_object_survives_a_commit(
     assert found.metadata.annotations == {"note": "ours"}
     assert found.metadata.finalizers == ["a.b/c"]
     core.patch_namespaced_config_map(name, kube_namespace, {"metadata": {"finalizers": None}})
+
+
+def test_a_table_whose_object_a_finalizer_keeps_is_not_called_dropped_and_loses_no_file(
+    catalog: Catalog, core: client.CoreV1Api, kube_namespace: str
+) -> None:
+    catalog.create_table("db.t", SCHEMA).append(rows(1))
+    (entry,) = table_objects(core, kube_namespace)
+    core.patch_namespaced_config_map(entry.metadata.name, kube_namespace, {"metadata": {"finalizers": ["a.b/c"]}})
+    for attempt in (catalog.purge_table, catalog.drop_table):
+        with pytest.raises(DeletionPendingError, match=f"{entry.metadata.name} .* finalizers a.b/c"):
+            attempt("db.t")
+    assert ids(catalog.load_table("db.t")) == [1]
+    catalog.rename_table("db.t", "db.u")
+    assert catalog.list_tables("db") == [("db", "u")]
+    catalog.load_table("db.u").append(rows(2))
+    core.patch_namespaced_config_map(entry.metadata.name, kube_namespace, {"metadata": {"finalizers": None}})
+    catalog.purge_table("db.u")
+    assert table_objects(core, kube_namespace) == []
 
 
 def test_a_role_on_configmaps_of_one_namespace_is_enough(
