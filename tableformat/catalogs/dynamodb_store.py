@@ -56,9 +56,8 @@ _REFUSED_FOR_NOW = {
     "LimitExceededException",
     "ReplicatedWriteConflictException",
 }
-_FORBIDDEN = {
-    "AccessDeniedException",
-    "AccessDenied",
+_FORBIDDEN = {"AccessDeniedException", "AccessDenied"}
+_NOT_KNOWN = {
     "ExpiredTokenException",
     "IncompleteSignature",
     "InvalidSignatureException",
@@ -66,6 +65,7 @@ _FORBIDDEN = {
     "MissingAuthenticationTokenException",
     "UnrecognizedClientException",
 }
+_PERMISSIONS = {"TransactWriteItems": "dynamodb:PutItem and dynamodb:DeleteItem"}  # where no action has the call's name
 _NO_TABLE = "ResourceNotFoundException"
 _CREATION = RetryPolicy(retries=120, min_wait_ms=100, max_wait_ms=2000, total_ms=180_000)
 _NEVER_SENT = (EndpointConnectionError, ConnectTimeoutError)
@@ -254,8 +254,13 @@ class ItemStore:
 
     def _refuse_if_forbidden(self, error: ClientError, action: str) -> None:
         if _code(error) in _FORBIDDEN:
+            needed = _PERMISSIONS.get(action, f"dynamodb:{action}")
             raise CatalogAccessError(
-                f"DynamoDB forbids dynamodb:{action} on table {self._table}: allow that action to the identity in use "
+                f"DynamoDB forbids {needed} on table {self._table}: allow that to the identity in use ({error})"
+            ) from error
+        if _code(error) in _NOT_KNOWN:
+            raise CatalogAccessError(
+                f"DynamoDB does not take the credentials in use for table {self._table}: renew or correct them "
                 f"({error})"
             ) from error
         if _code(error) == _NO_TABLE:

@@ -143,7 +143,7 @@ class ConfigMapStore:
         answer = self._api.call_api(*parts, _request_timeout=self._timeout)
         content = answer.read()
         if not 200 <= answer.status < 300:
-            raise ApiException(status=answer.status, reason=answer.reason)
+            raise ApiException(status=answer.status, reason=_message(content) or answer.reason)
         try:
             return dict(json.loads(content))
         except ValueError:  # from something in between
@@ -197,10 +197,22 @@ class ConfigMapStore:
                 f"{self._namespace}): renew the kubeconfig's or the service account's token"
             ) from error
         if error.status == 403:
+            # A quota, a namespace that is going and a webhook are answered alike; only the words tell what helps.
+            by_rbac = f" cannot {verb} resource " in _reason(error)
+            advice = f"grant it by a Role in that namespace ({_reason(error)})" if by_rbac else _reason(error)
             raise CatalogAccessError(
-                f"the Kubernetes API forbids the verb {verb} on configmaps in namespace {self._namespace}: grant it "
-                f"by a Role in that namespace ({_reason(error)})"
+                f"the Kubernetes API forbids the verb {verb} on configmaps in namespace {self._namespace}: {advice}"
             ) from error
+
+
+def _message(content: bytes) -> str | None:
+    """What the server says about a refusal, in the `Status` that is its answer; None if something else answered."""
+    try:
+        status = json.loads(content)
+    except ValueError:
+        return None
+    message = status.get("message") if isinstance(status, dict) else None
+    return message if isinstance(message, str) else None
 
 
 def _reason(error: Exception) -> str:

@@ -137,6 +137,25 @@ def test_a_missing_permission_is_named(catalog: Catalog, config: DynamoDbConfig)
     assert catalog.load_table("db.t").metadata_location == before.metadata_location
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("AccessDeniedException", "forbids dynamodb:PutItem and dynamodb:DeleteItem on table"),
+        ("ExpiredTokenException", "renew or correct them"),
+    ],
+)
+def test_a_refused_rename_says_what_it_takes(catalog: Catalog, config: DynamoDbConfig, code: str, message: str) -> None:
+    catalog.create_table("db.t", SCHEMA)
+    with FaultProxy(str(config.endpoint)) as proxy:
+        proxy.faults.append(Fault(_calls("TransactWriteItems"), Answer(400, content=_error(code))))
+        with (
+            open_catalog(config.model_copy(update={"endpoint": proxy.url})) as forbidden,
+            pytest.raises(CatalogAccessError, match=message),
+        ):
+            forbidden.rename_table("db.t", "db.u")
+    assert catalog.list_tables("db") == [("db", "t")]
+
+
 @pytest.mark.parametrize("action", [Break.CUT_AFTER, Break.CUT_BEFORE, Answer(500), Answer(503, applied=True)], ids=str)
 def test_a_rename_survives_a_break(catalog: Catalog, config: DynamoDbConfig, action: Break | Answer) -> None:
     catalog.create_table("db.t", SCHEMA).append(rows(1))
