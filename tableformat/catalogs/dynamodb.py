@@ -3,6 +3,9 @@
 Every write is conditional on the attribute `v`, which every change renews, as the Java catalog does; so engines on
 the JVM and ours can work on the same tables at the same time. Nested namespaces are held as Java holds them, joined
 by dots, and so no name may contain a dot.
+
+One attribute is ours alone: the table's uuid. Java carries it along in its commits and renames, and items that Java
+made get it with our first commit.
 """
 
 import time
@@ -64,6 +67,7 @@ TIMEOUT = "dynamodb.request-timeout-seconds"
 _POINTER = PROPERTY_KEY_PREFIX + METADATA_LOCATION
 _PREVIOUS = PROPERTY_KEY_PREFIX + PREVIOUS_METADATA_LOCATION
 _TYPE = PROPERTY_KEY_PREFIX + TABLE_TYPE
+_UUID = PROPERTY_KEY_PREFIX + "table-uuid"
 _ICEBERG = "ICEBERG"
 _JAVA_DEFAULT_LOCATION = "default_location"
 
@@ -128,11 +132,17 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
                 raise CorruptCatalogEntryError(
                     f"{holder} has no attribute {attribute}, or not as text: put it back. Nothing was changed"
                 )
-        return Pointer(location=str(location), version=str(version), holder=holder)
+        return Pointer(location=str(location), version=str(version), holder=holder, table_uuid=_uuid(holder, item))
 
     @override
     def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        self._store.create({**_new_item(*_key(identifier)), _TYPE: {"S": _ICEBERG}, _POINTER: {"S": location}})
+        item: Item = {
+            **_new_item(*_key(identifier)),
+            _TYPE: {"S": _ICEBERG},
+            _POINTER: {"S": location},
+            _UUID: {"S": str(metadata.table_uuid)},
+        }
+        self._store.create(item)
 
     @override
     def swap_pointer(self, identifier: Identifier, expected: Pointer, location: str, metadata: TableMetadata) -> None:
@@ -140,6 +150,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
             _TYPE: {"S": _ICEBERG},
             _POINTER: {"S": location},
             _PREVIOUS: {"S": expected.location},
+            _UUID: {"S": str(metadata.table_uuid)},
             **_renewed(),
         }
         self._store.update(*_key(identifier), changes, expected.version)
@@ -289,6 +300,18 @@ def _refuse_dots(parts: Identifier, error: type[Exception]) -> None:
     for part in parts:
         if "." in part:
             raise error(f"A DynamoDB catalog joins names by dots, so the name {part!r} may not contain one")
+
+
+def _uuid(holder: str, item: Item) -> uuid.UUID | None:
+    if _UUID not in item:
+        return None  # as Java made it
+    try:
+        return uuid.UUID(text(item, _UUID))
+    except (TypeError, ValueError):
+        raise CorruptCatalogEntryError(
+            f"{holder} has an attribute {_UUID} that is no uuid: put back the table-uuid that the table's metadata "
+            "has, or remove the attribute. Nothing was changed"
+        ) from None
 
 
 def _key(identifier: Identifier) -> tuple[str, str]:

@@ -66,7 +66,9 @@ def test_a_table_that_we_made_is_read_written_and_evolved_by_both_in_turns(share
     assert table.location().endswith("/warehouse/db.db/t")
 
 
-def test_items_of_both_have_the_same_attributes(shared: Shared, dynamodb: DynamoDbAccess) -> None:
+def test_items_of_both_have_the_same_attributes_but_for_the_uuid_that_we_keep(
+    shared: Shared, dynamodb: DynamoDbAccess
+) -> None:
     shared.sql("CREATE NAMESPACE {java}.db")
     shared.sql("CREATE TABLE {java}.db.java (id BIGINT) USING iceberg")
     shared.sql("INSERT INTO {java}.db.java VALUES (1)")
@@ -79,10 +81,38 @@ def test_items_of_both_have_the_same_attributes(shared: Shared, dynamodb: Dynamo
         (item["identifier"]["S"], item["namespace"]["S"]): {key: next(iter(value)) for key, value in item.items()}
         for item in items
     }
-    assert shapes["db.java", "db"] == shapes["db.ours", "db"]
+    assert {**shapes["db.java", "db"], "p.table-uuid": "S"} == shapes["db.ours", "db"]
     # Spark adds an owner of its own to a namespace.
     java = {key: kind for key, kind in shapes["NAMESPACE", "db"].items() if not key.startswith("p.")}
     assert java == shapes["NAMESPACE", "other"]
+
+
+def test_the_uuid_that_we_keep_survives_what_java_does_and_goes_with_the_table(
+    shared: Shared, dynamodb: DynamoDbAccess
+) -> None:
+    def kept(name: str) -> str | None:
+        database = dynamodb.client()
+        key = {"identifier": {"S": f"db.{name}"}, "namespace": {"S": "db"}}
+        item = database.get_item(TableName=shared.table_name, Key=key, ConsistentRead=True)["Item"]
+        database.close()
+        return item["p.table-uuid"]["S"] if "p.table-uuid" in item else None
+
+    shared.ours.create_namespace("db")
+    uuid = str(shared.ours.create_table("db.t", SCHEMA).metadata.table_uuid)
+    shared.sql("INSERT INTO {java}.db.t VALUES (1, 'n1')")
+    assert kept("t") == uuid
+    shared.sql("ALTER TABLE {java}.db.t RENAME TO db.u")
+    assert kept("u") == uuid
+    assert ids(shared.ours.load_table("db.u")) == [1]
+    shared.sql("DROP TABLE {java}.db.u")
+    shared.sql("CREATE TABLE {java}.db.u (id BIGINT, name STRING) USING iceberg")
+    assert kept("u") is None
+    shared.sql("CREATE OR REPLACE TABLE {java}.db.u (id BIGINT, name STRING) USING iceberg")
+    table = shared.ours.load_table("db.u")
+    table.append(rows(2))
+    assert kept("u") == str(table.metadata.table_uuid)
+    shared.sql("CREATE OR REPLACE TABLE {java}.db.u (id BIGINT, name STRING) USING iceberg")
+    assert ids(shared.ours.load_table("db.u")) == []
 
 
 def test_namespaces_and_their_properties_are_seen_by_both(shared: Shared) -> None:

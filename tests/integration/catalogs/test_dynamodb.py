@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -54,12 +55,16 @@ def item(dynamodb: DynamoDbAccess, config: DynamoDbConfig) -> Iterator[Callable[
     database.close()
 
 
-def test_items_are_as_the_java_catalog_writes_them(catalog: Catalog, item: Callable[[], dict[str, Any]]) -> None:
+def test_items_are_as_the_java_catalog_writes_them_and_have_the_tables_uuid(
+    catalog: Catalog, item: Callable[[], dict[str, Any]]
+) -> None:
     table = catalog.create_table("db.t", SCHEMA)
     created = item()
     assert set(created) == {
         "identifier", "namespace", "v", "created_at", "updated_at", "p.table_type", "p.metadata_location",
+        "p.table-uuid",
     }  # fmt: skip
+    assert created["p.table-uuid"] == {"S": str(table.metadata.table_uuid)}
     assert created["p.table_type"] == {"S": "ICEBERG"}
     assert created["created_at"] == created["updated_at"]
     before = table.metadata_location
@@ -185,6 +190,17 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], type[Exception], str]
     "type-of-another": (
         lambda item: item.update({"p.table_type": {"S": "HUDI"}}), NoSuchIcebergTableError, "not an Iceberg table",
     ),
+    "uuid-malformed": (
+        lambda item: item.update({"p.table-uuid": {"S": "x"}}), CorruptCatalogEntryError, "that is no uuid",
+    ),
+    "uuid-a-number": (
+        lambda item: item.update({"p.table-uuid": {"N": "1"}}), CorruptCatalogEntryError, "that is no uuid",
+    ),
+    "uuid-of-another": (
+        lambda item: item.update({"p.table-uuid": {"S": str(uuid4())}}),
+        CorruptCatalogEntryError,
+        "is metadata of the table",
+    ),
 }  # fmt: skip
 
 
@@ -211,6 +227,29 @@ def test_an_edited_item_is_named_with_what_is_wrong_and_left_as_it_is(
             attempt()
         assert f"item identifier='db.t' namespace='db' of DynamoDB table {config.table_name}" in str(raised.value)
     assert item() == edited
+
+
+def test_an_item_that_points_to_another_tables_metadata_is_named_and_left_as_it_is(
+    catalog: Catalog, config: DynamoDbConfig, dynamodb: DynamoDbAccess, item: Callable[[], dict[str, Any]]
+) -> None:
+    catalog.create_table("db.t", SCHEMA).append(rows(1))
+    other = catalog.create_table("db.other", SCHEMA)
+    other.append(rows(2))
+    edited = {**item(), "p.metadata_location": {"S": other.metadata_location}}
+    _put(dynamodb, config, edited)
+    with pytest.raises(CorruptCatalogEntryError, match="is metadata of the table"):
+        catalog.load_table("db.t")
+    assert item() == edited
+    assert ids(catalog.load_table("db.other")) == [2]
+
+
+def test_an_item_that_java_made_gets_the_tables_uuid_with_our_first_commit(
+    catalog: Catalog, config: DynamoDbConfig, dynamodb: DynamoDbAccess, item: Callable[[], dict[str, Any]]
+) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    _put(dynamodb, config, {key: value for key, value in item().items() if key != "p.table-uuid"})
+    catalog.load_table("db.t").append(rows(1))
+    assert item()["p.table-uuid"] == {"S": str(table.metadata.table_uuid)}
 
 
 def _put(dynamodb: DynamoDbAccess, config: DynamoDbConfig, item: dict[str, Any]) -> None:
