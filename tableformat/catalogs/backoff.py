@@ -1,18 +1,20 @@
 """The one way of waiting between attempts: exponential, with jitter, within a number of retries and a total time.
 
 How often and how long comes from a table's own properties, by Iceberg's names: `commit.retry.*` for commits,
-`commit.status-check.*` for looking up a commit whose outcome is unknown.
+`commit.status-check.*` for looking up a commit whose outcome is unknown. What is no number there counts as not given.
 """
 
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.table import TableProperties
-from pyiceberg.utils.properties import property_as_int
 
 from tableformat.catalogs.outcomes import CatalogUnavailableError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,13 @@ def status_check_policy(properties: Mapping[str, str]) -> RetryPolicy:
 
 def _from_properties(properties: Mapping[str, str], prefix: str, default: RetryPolicy) -> RetryPolicy:
     def number(name: str, fallback: int) -> int:
-        value = property_as_int(dict(properties), f"{prefix}.{name}", fallback)
-        return max(0, fallback if value is None else value)
+        try:
+            return max(0, int(properties.get(f"{prefix}.{name}", fallback)))
+        except ValueError:  # must keep nobody from the commit that corrects it
+            logger.warning(
+                "property is no number and not taken: %s.%s=%s", prefix, name, properties[f"{prefix}.{name}"]
+            )
+            return fallback
 
     return RetryPolicy(
         retries=number("num-retries", default.retries),

@@ -10,7 +10,7 @@ written is deleted only when it is certain that no pointer leads to it, now or l
 import logging
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NoReturn, Protocol
 from uuid import UUID
 
 from pyiceberg.catalog import MetastoreCatalog
@@ -22,13 +22,13 @@ from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.backoff import Backoff, commit_policy, status_check_policy
 from tableformat.catalogs.outcomes import (
-    CatalogAccessError,
     CatalogUnavailableError,
     LostRace,
     NotApplied,
     OutcomeUnknown,
     WriteOutcome,
 )
+from tableformat.errors import PermanentError
 
 logger = logging.getLogger(__name__)
 
@@ -185,14 +185,12 @@ class _Publication:
                 self._store.create_pointer(self._identifier, location, metadata)
             else:
                 self._store.swap_pointer(self._identifier, self._expected, location, metadata)
-        except CatalogAccessError:
-            if self._doubt is None:
-                discard_metadata(self._staged)
-            raise
         except CatalogUnavailableError as error:
             return NotApplied(str(error))
         except WriteOutcome as outcome:
             return outcome
+        except Exception as error:
+            self._end_with(error)
         return None
 
     def landed_all_the_same(self, outcome: WriteOutcome) -> bool:
@@ -202,7 +200,10 @@ class _Publication:
         if isinstance(outcome, OutcomeUnknown):
             self._doubt = outcome
             logger.warning("commit's outcome is looked up: table=%s reason=%s", ".".join(self._identifier), outcome)
-        finding, pointer = _look_up(self._store, self._identifier, self._base, self._staged, self._updates)
+        try:
+            finding, pointer = _look_up(self._store, self._identifier, self._base, self._staged, self._updates)
+        except Exception as error:
+            self._end_with(error)
         if finding is _Finding.LANDED:
             return True
         if finding is _Finding.UNCHANGED:
@@ -223,6 +224,14 @@ class _Publication:
             f"Table {'.'.join(self._identifier)}: the catalog refused the commit {attempts} times, the limit of the "
             f"table's commit.retry properties; nothing was applied: commit again later ({outcome})"
         )
+
+    def _end_with(self, error: Exception) -> NoReturn:
+        """No request can follow one that ended so. It says nothing of those before it, which may have been applied."""
+        if self._doubt is not None:
+            raise self._state_unknown() from error
+        if isinstance(error, PermanentError):  # the catalog refused, so it took no effect
+            discard_metadata(self._staged)
+        raise error
 
     def _state_unknown(self) -> CommitStateUnknownException:
         return CommitStateUnknownException(

@@ -91,7 +91,12 @@ class PointerCatalog(MetastoreCatalog, ABC):
         self._require_namespace(name[:-1])
         if self.read_pointer(name) is not None:
             raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
-        staged = self._staged(name, schema, location, partition_spec, sort_order, properties)
+        return self.create_staged(self._staged(name, schema, location, partition_spec, sort_order, properties))
+
+    def create_staged(self, staged: StagedTable) -> Table:
+        """Makes a table of what is staged for it, in a namespace that is there; or `TableAlreadyExistsError`."""
+        name = staged.name()
+        refuse_cut_locations(_places(staged.metadata))
         write_metadata(staged)
         try:
             publish(self, name, None, staged, backoff=Backoff(commit_policy(staged.metadata.properties)))
@@ -112,13 +117,17 @@ class PointerCatalog(MetastoreCatalog, ABC):
         refuse_cut_locations([metadata_location])
         metadata = self.read_metadata(metadata_location)
         refuse_cut_locations(_places(metadata))
-        backoff = Backoff(SMALL_WRITES)
+        backoff, sent, in_doubt = Backoff(SMALL_WRITES), None, False
         while True:
             pointer = self.read_pointer(name)
-            if pointer is not None and pointer.location == metadata_location and (overwrite or backoff.attempts > 1):
-                return self.load_table(name)  # an earlier attempt of ours, or nothing to do
+            if in_doubt and (pointer and pointer.location) != (sent and sent.location):
+                self._require_registered(name, metadata_location, sent, pointer)
+                return self.load_table(name)
+            if pointer is not None and pointer.location == metadata_location and overwrite:
+                return self.load_table(name)  # nothing to do
             if pointer is not None and not overwrite:
                 raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
+            sent = pointer
             try:
                 if pointer is None:
                     self.create_pointer(name, metadata_location, metadata)
@@ -126,7 +135,23 @@ class PointerCatalog(MetastoreCatalog, ABC):
                     self.swap_pointer(name, pointer, metadata_location, metadata)
                 return self.load_table(name)
             except WriteOutcome as outcome:
+                in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
                 backoff.wait_or_give_up(f"register table {'.'.join(name)}", outcome)
+
+    def _require_registered(self, name: Identifier, location: str, before: Pointer | None, now: Pointer | None) -> None:
+        """After a lost answer, when the pointer has moved: by us, if the history since leads over what we registered.
+
+        To send the registration again would undo the commits that others have made on top of it.
+        """
+        if now is not None and now.location == location:
+            return
+        history = [entry.metadata_file for entry in self.read_metadata(now.location).metadata_log] if now else []
+        since = history[history.index(before.location) + 1 :] if before and before.location in history else history
+        if location not in since:
+            raise CommitStateUnknownException(
+                f"Table {'.'.join(name)}: whether {location} was registered is unknown, and the table has changed "
+                "since. Look at the table before registering again"
+            )
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
@@ -283,7 +308,9 @@ class PointerCatalog(MetastoreCatalog, ABC):
         """PyIceberg's knows one level of namespaces only; the location is all that it takes from the identifier."""
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
-        return self._staged(name, schema, location, partition_spec, sort_order, properties)
+        staged = self._staged(name, schema, location, partition_spec, sort_order, properties)
+        refuse_cut_locations(_places(staged.metadata))
+        return staged
 
     def _staged(
         self,
@@ -296,7 +323,6 @@ class PointerCatalog(MetastoreCatalog, ABC):
     ) -> StagedTable:
         location = location or self.new_location(name, properties)
         staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
-        refuse_cut_locations(_places(staged.metadata))
         return StagedTable(
             identifier=name,
             metadata=staged.metadata,

@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from sqlalchemy import ColumnElement, Delete, Insert, Update, delete, event, insert, inspect, select, update
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 from typing_extensions import override
 
@@ -35,6 +35,7 @@ from tableformat.catalogs.outcomes import (
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_PASSING = (OperationalError, InterfaceError, InternalError)  # the others are about what was asked, not the server
 _LOCK_WAIT_SECONDS = 60.0
 _EXISTS = "exists"  # the row by which a namespace without properties exists; also Iceberg Java's
 
@@ -45,10 +46,15 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
     @override
     def _init_catalog(self) -> None:
-        event.listen(self.engine, "handle_error", _translate, retval=True)
+        event.listen(self.engine, "handle_error", _say_that_it_is_locked, retval=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _share)
-        super()._init_catalog()
+        try:
+            super()._init_catalog()
+        except OperationalError as error:
+            raise _unavailable(error) from error
+        # Not before: by the plain errors PyIceberg tells that its tables have yet to be made.
+        event.listen(self.engine, "handle_error", _say_that_it_is_away, retval=True)
 
     @override
     def create_tables(self) -> None:
@@ -113,9 +119,10 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
                 session.commit()
             except IntegrityError as error:
                 raise LostRace("the row exists") from error
-            except DBAPIError as error:
-                # Before the transaction's end was asked for, a lost connection ends it without effect.
-                raise (OutcomeUnknown if committing else NotApplied)(str(error)) from error
+            except (CatalogUnavailableError, DBAPIError) as error:
+                # Before the transaction's end was asked for, a lost connection ends it without effect; so does a lock.
+                unsure = committing and not _is_busy(error.__cause__)
+                raise (OutcomeUnknown if unsure else NotApplied)(str(error)) from error
 
     def _is(self, identifier: Identifier) -> tuple[ColumnElement[bool], ...]:
         return (
@@ -192,14 +199,25 @@ def _share(connection: sqlite3.Connection, _: object) -> None:
             time.sleep(0.02)
 
 
-def _translate(context: ExceptionContext) -> Exception | None:
+def _say_that_it_is_locked(context: ExceptionContext) -> Exception | None:
     """The error to raise instead of SQLAlchemy's, for PyIceberg's statements as for ours; None: leave it."""
-    if isinstance(context.original_exception, sqlite3.OperationalError) and _is_busy(context.original_exception):
+    if _is_busy(context.original_exception):
         return CatalogUnavailableError(
             f"the SQLite database stayed locked by another process for {_LOCK_WAIT_SECONDS:g} s: try again later"
         )
     return None
 
 
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF in _BUSY  # the low byte is the kind, the rest says which lock
+def _say_that_it_is_away(context: ExceptionContext) -> Exception | None:
+    if isinstance(context.sqlalchemy_exception, _PASSING) and not _is_busy(context.original_exception):
+        return _unavailable(context.original_exception)
+    return None
+
+
+def _unavailable(error: BaseException) -> CatalogUnavailableError:
+    return CatalogUnavailableError(f"the database of the catalog does not answer: {error}. Try again later")
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    # The low byte is the kind, the rest says which lock.
+    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY

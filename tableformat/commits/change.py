@@ -21,8 +21,8 @@ from pyiceberg.typedef import Identifier
 from typing_extensions import override
 
 from tableformat.catalogs.backoff import READS, Backoff, RetryPolicy, commit_policy
+from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
-from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.errors import PermanentError
 
 logger = logging.getLogger(__name__)

@@ -23,12 +23,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Identifier
 
+from tableformat.catalogs.format_v3 import create_table_v3
 from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import walk
 from tableformat.declaration.difference import Difference, difference, new_table
-from tableformat.declaration.format_v3 import create_table_v3
 from tableformat.declaration.locations import TableLocation, overlapping_table
 from tableformat.declaration.refusals import Refusal, RefusalKind
 from tableformat.declaration.table import ManagementMode, TableDeclaration

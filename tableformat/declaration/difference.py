@@ -33,6 +33,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.transforms import VoidTransform
 
+from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.declaration.changes import (
     Change,
     ChangeIdentifier,
@@ -43,7 +44,6 @@ from tableformat.declaration.changes import (
     UnsetProperty,
     UpgradeFormat,
 )
-from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.declaration.grammar import type_text
 from tableformat.declaration.layout_difference import (
     PartitionHistory,

@@ -8,6 +8,7 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.table.sorting import NullOrder, SortDirection
 
+from tableformat.catalogs.format_v3 import create_table_v3
 from tableformat.declaration import (
     Column,
     ManagementMode,
@@ -20,7 +21,6 @@ from tableformat.declaration import (
     parse_type,
 )
 from tableformat.declaration.difference import new_table
-from tableformat.declaration.format_v3 import create_table_v3
 from tests.integration.declaration.declaring import column, create, declare
 
 PAYMENTS = TableDeclaration(

@@ -29,7 +29,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from tableformat.declaration.format_v3 import WriteFormatV3Update
+from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.inspection import LiveFile, snapshot_files
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, compact

@@ -10,11 +10,11 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, TableRequirement, TableUpdate
 
+from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.commits.delta import Delta, snapshot_with_delta
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID
-from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.inspection import snapshot_files
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, compact

@@ -11,8 +11,8 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
+from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.commits import RUN_ID, CommitConflict
-from tableformat.declaration.format_v3 import WriteFormatV3Update
 from tableformat.inspection import LiveFile, snapshot_files
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.rollback import (

@@ -7,6 +7,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import update_table_metadata
 
+from tableformat.catalogs.format_v3 import WritableMetadataV3
 from tableformat.declaration import (
     Column,
     Difference,
@@ -18,7 +19,6 @@ from tableformat.declaration import (
     parse_type,
 )
 from tableformat.declaration.difference import new_table
-from tableformat.declaration.format_v3 import WritableMetadataV3
 
 
 def column(name: str, text: str = "string", **attributes: Any) -> Column:

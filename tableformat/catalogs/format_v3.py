@@ -6,15 +6,13 @@ commit, turns the metadata into a kind that serialises, whichever catalog carrie
 is the plain upgrade, which does nothing to a table that has version 3 already.
 """
 
-import contextlib
 from typing import Any
 
 from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import Table
+from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.sorting import SortOrder
@@ -24,6 +22,8 @@ from pyiceberg.table.update import (
     _TableMetadataUpdateContext,
 )
 from pyiceberg.typedef import IcebergBaseModel, Identifier
+
+from tableformat.catalogs.pointer_catalog import PointerCatalog
 
 _NO_ROWS_YET = 0
 
@@ -82,10 +82,8 @@ def create_table_v3(
     )
     metadata_location = load_location_provider(location, properties).new_table_metadata_file_location()
     io = catalog._load_file_io(properties, metadata_location)
+    if isinstance(catalog, PointerCatalog):
+        return catalog.create_staged(StagedTable(identifier, metadata, metadata_location, io, catalog))
+    # Whatever the registration ends in, the file stays: such a catalog cannot tell whether a pointer leads to it.
     ToOutputFile.table_metadata(metadata, io.new_output(metadata_location))
-    try:
-        return catalog.register_table(identifier, metadata_location)
-    except TableAlreadyExistsError:  # certainly not published, so nothing leads to the file
-        with contextlib.suppress(OSError):
-            io.delete(metadata_location)
-        raise
+    return catalog.register_table(identifier, metadata_location)

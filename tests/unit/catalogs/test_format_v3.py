@@ -6,7 +6,7 @@ from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.update import SetPropertiesUpdate, update_table_metadata
 
-from tableformat.declaration.format_v3 import WriteFormatV3Update
+from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tests.unit.declaration.tables import column, created, declare, with_a_row
 
 
