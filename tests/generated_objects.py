@@ -27,6 +27,9 @@ LIKELY: dict[str, list[str]] = {
     "initialDefault": ["0", "true", "2026-01-31", "null"],
     "location": ["file:///proc/version/x", "s3://bucket/x"],
     "warehouse": ["file:///proc/version/x", "file://relative"],
+    "targetFileSize": ["2048000000", "512Mi", "1500000000"],
+    "maxBytesPerRun": ["10240000000", "999999Ti", "1000000000000"],
+    "bytesEach": ["2048000000", "1Gi", "1024000000"],
 }
 KEYS = ["team", "example.com/team", "write.format.default", "format-version", "", "a b", "é", "x" * 300]
 TEXTS = ["", "id", "ts", "a b", "ключ", "🦆", "\x00", "\n", "'", '"', "../..", "x" * 64, "%s{}", "#?", "-1"]

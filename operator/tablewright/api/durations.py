@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_MOST_MINUTES = 9_999_999  # some that are written in seconds are more
 # At most some 270 years, so that no calendar ends before or after them.
 _ANY = r"^((0|[1-9][0-9]{0,8})s|(0|[1-9][0-9]{0,6})m|(0|[1-9][0-9]{0,5})h|(0|[1-9][0-9]{0,4})d)$"
 _POSITIVE = r"^([1-9][0-9]{0,8}s|[1-9][0-9]{0,6}m|[1-9][0-9]{0,5}h|[1-9][0-9]{0,4}d)$"
@@ -21,9 +22,11 @@ def parse_duration(text: str, pattern: str = _ANY, kind: str = "a duration") -> 
 
 
 def format_duration(duration: timedelta) -> str:
-    """In the largest unit that says it exactly."""
+    """In the largest unit that says it exactly, and so that it can be read again."""
     seconds = int(duration.total_seconds())
     unit = next(unit for unit, size in _SECONDS.items() if seconds % size == 0)
+    if unit == "m" and seconds // 60 > _MOST_MINUTES:
+        unit = "s"
     return f"{seconds // _SECONDS[unit]}{unit}"
 
 

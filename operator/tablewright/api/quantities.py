@@ -9,6 +9,7 @@ from tablewright.api.texts import Written
 
 _UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _SIZE = r"^([1-9][0-9]{4,15}|[1-9][0-9]{0,5}(Ki|Mi|Gi|Ti))$"
+_MOST_OF_A_UNIT = 999_999  # as many digits as it may have
 
 
 def parse_size(text: str) -> int:
@@ -19,8 +20,9 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """In the largest unit that says it exactly."""
-    unit = next(unit for unit in reversed(_UNITS) if size % _UNITS[unit] == 0)
+    """In the largest unit that says it exactly, and so that it can be read again."""
+    fits = (unit for unit, each in reversed(_UNITS.items()) if size % each == 0 and size // each <= _MOST_OF_A_UNIT)
+    unit = next(fits, "")
     return f"{size // _UNITS[unit]}{unit}"
 
 
