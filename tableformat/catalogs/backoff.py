@@ -4,7 +4,6 @@ How often and how long comes from a table's own properties, by Iceberg's names: 
 `commit.status-check.*` for looking up a commit whose outcome is unknown. What is no number there counts as not given.
 """
 
-import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -13,8 +12,7 @@ from dataclasses import dataclass
 from pyiceberg.table import TableProperties
 
 from tableformat.catalogs.outcomes import CatalogUnavailableError
-
-logger = logging.getLogger(__name__)
+from tableformat.properties import read_number
 
 
 @dataclass(frozen=True)
@@ -50,13 +48,8 @@ def status_check_policy(properties: Mapping[str, str]) -> RetryPolicy:
 
 def _from_properties(properties: Mapping[str, str], prefix: str, default: RetryPolicy) -> RetryPolicy:
     def number(name: str, fallback: int) -> int:
-        try:
-            return max(0, int(properties.get(f"{prefix}.{name}", fallback)))
-        except ValueError:  # must keep nobody from the commit that corrects it
-            logger.warning(
-                "property is no number and not taken: %s.%s=%s", prefix, name, properties[f"{prefix}.{name}"]
-            )
-            return fallback
+        value = read_number(properties, f"{prefix}.{name}")
+        return max(0, fallback if value is None else value)
 
     return RetryPolicy(
         retries=number("num-retries", default.retries),

@@ -25,6 +25,16 @@ class DeletionDisabled(PermanentError):
         )
 
 
+class UnreadableSetting(PermanentError):
+    """A property of the table says what may go, in words that nobody can read."""
+
+    def __init__(self, name: str, value: str) -> None:
+        super().__init__(
+            f"the table's property {name} is {value[:100]!r}, which is no number; nothing goes by a guess. Correct or "
+            "remove that property"
+        )
+
+
 class SharedLocation(PermanentError):
     """A folder of the table belongs to others as well, or to nobody in particular."""
 

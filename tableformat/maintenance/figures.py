@@ -9,10 +9,10 @@ import logging
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.utils.properties import property_as_int
 
 from tableformat.inspection import table_health
 from tableformat.maintenance.job import CompactWork, InspectWork, MaintenanceJob, TableFigures
+from tableformat.properties import positive_number
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ def small_below(job: MaintenanceJob, table: Table) -> int:
         return job.work.small_file_bytes
     if isinstance(job.work, CompactWork):
         return job.work.options.small_below
-    target = property_as_int(
+    target = positive_number(
         table.metadata.properties,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
     )
-    return (target or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT) * _SMALL_PERCENT // 100
+    return target * _SMALL_PERCENT // 100

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pyiceberg.table import Table
-from pyiceberg.utils.properties import property_as_bool
 
 from tableformat.inspection import UnreadableManifest
 from tableformat.maintenance.errors import ClockBehind, DeletionDisabled, TableChanged, UnreadableMetadata
+from tableformat.properties import may_delete_files
 
 _SKEW = timedelta(minutes=10)
 _READINGS = 5
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def require_deletable(table: Table, *, now: datetime) -> None:
     """The files are the table's own, and their ages can be told."""
-    if not property_as_bool(table.metadata.properties, "gc.enabled", True):
+    if not may_delete_files(table.metadata.properties):
         raise DeletionDisabled(".".join(table.name()))
     require_current_clock(table, now=now)
 

@@ -1,7 +1,7 @@
 """Hundreds of bad objects at a real operator: each is refused by the API server, or says what is wrong with it.
 
 The objects are generated from the CRDs. Meanwhile and afterwards other tables are served as ever, the operator neither
-crashes nor spins, and its log has no stack trace.
+crashes nor spins, and no pass fails.
 """
 
 import os
@@ -135,7 +135,7 @@ def test_bad_objects_are_refused_or_say_what_is_wrong_and_hold_up_nobody(
     time.sleep(3)
     assert processor_seconds(operator.pid) - used < 1, "the operator is busy though nothing happens"
     assert operator.poll() is None
-    assert "Traceback" not in log.read_text()
+    assert "failed, again in" not in log.read_text(), "every pass came to its end"
 
 
 def spec_of(kind: type[KubernetesResource]) -> dict[str, Any]:

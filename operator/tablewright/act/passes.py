@@ -79,6 +79,10 @@ class World(Protocol):
 
     def delete_run(self, table: ManagedTable, name: str) -> None: ...
 
+    def pass_failed(self, table: ManagedTable, error: Exception, now: datetime) -> None:
+        """Told of an error that nobody foresaw, which ends the pass: people must not have to find it in a log."""
+        ...
+
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         """Called once a pass, and only with a status that differs from the table's own."""
         ...
@@ -92,7 +96,11 @@ class PassOutcome:
 
 
 def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> PassOutcome:
-    decision = _decide(table, world, memory, now)
+    try:
+        decision = _decide(table, world, memory, now)
+    except Exception as error:
+        world.pass_failed(table, error, now)
+        raise
     if decision.start is not None:
         world.start_run(table, decision.start)
     if decision.clear_request:  # before the status knows of the run: see decide.requests

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyiceberg.table import TableProperties
-from pyiceberg.utils.properties import property_as_int
-
+from tableformat.maintenance.errors import UnreadableSetting
 from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.expiry.retention import plan_retention
+from tableformat.maintenance.manifests.planning import manifest_target_bytes
 from tablewright.api.run import Cause, MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable, OperationStatus
 from tablewright.decide.bookkeeping import SEEN_WITHIN, Operations, is_in_flight, ready_after_failure, started
@@ -177,9 +176,17 @@ def _has_something_to_do(status: OperationStatus, situation: _Situation) -> bool
         case Operation.DELETE_EXPIRED_ROWS:
             return observed.health.data_files > 0
         case Operation.EXPIRE_SNAPSHOTS:
-            return not plan_retention(observed.metadata, expiry_options(policy), now=situation.now).is_empty
+            return _has_snapshots_to_expire(situation)
         case _:
             return True
+
+
+def _has_snapshots_to_expire(situation: _Situation) -> bool:
+    metadata, options = situation.observed.metadata, expiry_options(situation.policy)
+    try:
+        return not plan_retention(metadata, options, now=situation.now).is_empty
+    except UnreadableSetting:
+        return True  # the run refuses, and tells the reason where people look for it
 
 
 def expiry_options(policy: EffectivePolicy) -> ExpiryOptions:
@@ -192,13 +199,8 @@ def expiry_options(policy: EffectivePolicy) -> ExpiryOptions:
 def _has_manifests_to_merge(observed: TablePresent) -> bool:
     """Whether there are more manifests than their bytes ask for, in each spec and kind one more or less."""
     health, metadata = observed.health, observed.metadata
-    target = property_as_int(
-        metadata.properties,
-        TableProperties.MANIFEST_TARGET_SIZE_BYTES,
-        TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
-    )
     groups = len(metadata.partition_specs) * (2 if health.delete_files else 1)
-    return health.manifests > math.ceil(health.manifest_bytes / (target or 1)) + groups - 1
+    return health.manifests > math.ceil(health.manifest_bytes / manifest_target_bytes(metadata.properties)) + groups - 1
 
 
 def _is_idle(status: OperationStatus, situation: _Situation) -> bool:

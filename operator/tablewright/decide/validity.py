@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tablewright.api.conditions import IN_SYNC, READY, RECONCILING, STALLED, Condition, condition, merged
+from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.progress import with_progress
 
 
@@ -37,6 +38,20 @@ def unreadable_table_conditions(
     invalid = [condition(IN_SYNC, False, "Invalid", message)]
     if all(each.type != READY for each in before):
         invalid.insert(0, condition(READY, False, "Invalid", message))
-    decided = merged(with_progress(invalid), before, generation=generation, now=now)
-    replaced = {RECONCILING, STALLED, *(each.type for each in decided)}
-    return *(each for each in before if each.type not in replaced), *decided
+    return beside_what_was_known(merged(with_progress(invalid), before, generation=generation, now=now), before)
+
+
+def failed_pass(table: ManagedTable, message: str, now: datetime) -> ManagedTableStatus:
+    """Of a table over which a pass ended for a reason that nobody foresaw: nothing is known of it any more."""
+    before, generation = table.status.conditions, table.metadata.generation
+    unknown = [condition(kind, None, "PassFailed", message) for kind in (READY, IN_SYNC)]
+    decided = merged(with_progress(unknown), before, generation=generation, now=now)
+    conditions = beside_what_was_known(decided, before)
+    return table.status.model_copy(update={"observed_generation": generation, "conditions": conditions})
+
+
+def beside_what_was_known(decided: Iterable[Condition], previous: Iterable[Condition]) -> tuple[Condition, ...]:
+    """With the conditions that were not decided about, as they were; one of its progress is decided or gone."""
+    found = tuple(decided)
+    replaced = {RECONCILING, STALLED, *(each.type for each in found)}
+    return *(each for each in previous if each.type not in replaced), *found

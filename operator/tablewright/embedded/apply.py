@@ -143,6 +143,9 @@ class _FolderWorld:
     def delete_run(self, table: ManagedTable, name: str) -> None:
         self._state.delete_run(table, name)
 
+    def pass_failed(self, table: ManagedTable, error: Exception, now: datetime) -> None:
+        """Nothing: the error ends the command, and whoever typed it reads it."""
+
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._state.save_status(table, status)
 

@@ -30,7 +30,7 @@ from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
 from tablewright.decide.runs import Waiting, decide_run, runs_out_of_memory, waits_for, why_it_waits
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import CatalogUnusable, JobObservation, StartRun, TableObservation
-from tablewright.decide.validity import Problem, unreadable_table_conditions, usability_status
+from tablewright.decide.validity import Problem, failed_pass, unreadable_table_conditions, usability_status
 from tablewright.observe.jobs import is_finished, is_settled, observe_job
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
@@ -264,6 +264,14 @@ class Reconciler:
     def delete_run(self, table: ManagedTable, name: str) -> None:
         logger.info("table %s/%s: deleting the finished run %s", *table.key, name)
         self._cluster.delete_run(table.metadata.namespace, name)
+
+    def pass_failed(self, table: ManagedTable, error: Exception, now: datetime) -> None:
+        if isinstance(error, NotLeadingError):
+            return
+        message = f"the last pass over the table failed, and is tried again ({type(error).__name__}): {brief(error)}"
+        status = failed_pass(table, message, now)
+        if status != table.status:
+            self.write_status(table, status)
 
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._recorder.table_changed(table, status)

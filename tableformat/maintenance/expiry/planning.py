@@ -11,7 +11,6 @@ from datetime import datetime
 
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.utils.properties import property_as_int
 
 from tableformat.maintenance.expiry.options import ExpiryOptions
 from tableformat.maintenance.expiry.retention import Retention, plan_retention
@@ -24,6 +23,7 @@ from tableformat.maintenance.reachability import (
     key_of,
     statistics_files,
 )
+from tableformat.properties import positive_number
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ def in_order(files: Iterable[TableFile]) -> tuple[TableFile, ...]:
 
 def _beyond_log(metadata: TableMetadata) -> list[str]:
     """The metadata files that the next commit's log has no more room for."""
-    room = property_as_int(
+    room = positive_number(
         metadata.properties,
         TableProperties.METADATA_PREVIOUS_VERSIONS_MAX,
         TableProperties.METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT,
     )
     log = metadata.metadata_log
-    return [entry.metadata_file for entry in log[: max(0, len(log) + 1 - max(1, room or 1))]]
+    return [entry.metadata_file for entry in log[: max(0, len(log) + 1 - room)]]

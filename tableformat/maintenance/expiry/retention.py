@@ -14,9 +14,10 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.utils.properties import property_as_int
 
+from tableformat.maintenance.errors import UnreadableSetting
 from tableformat.maintenance.expiry.options import ExpiryOptions
+from tableformat.properties import read_number
 
 _MAX_REF_AGE = "history.expire.max-ref-age-ms"
 
@@ -41,6 +42,7 @@ class Retention:
 
 
 def plan_retention(metadata: TableMetadata, options: ExpiryOptions, *, now: datetime) -> Retention:
+    """Raises `UnreadableSetting` where a property of the table says how long, and nobody can tell what it says."""
     rules = _Rules.of(metadata, options, int(now.timestamp() * 1000))
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if rules.keeps_ref(name, ref, by_id)}
@@ -75,17 +77,15 @@ class _Rules:
         properties = metadata.properties
         age = options.max_snapshot_age_ms
         if age is None:
-            age = property_as_int(
-                properties, TableProperties.MAX_SNAPSHOT_AGE_MS, TableProperties.MAX_SNAPSHOT_AGE_MS_DEFAULT
-            )
-        count = options.min_snapshots_to_keep or property_as_int(
-            properties, TableProperties.MIN_SNAPSHOTS_TO_KEEP, TableProperties.MIN_SNAPSHOTS_TO_KEEP_DEFAULT
-        )
+            age = _setting(properties, TableProperties.MAX_SNAPSHOT_AGE_MS)
+        if age is None:
+            age = TableProperties.MAX_SNAPSHOT_AGE_MS_DEFAULT
+        count = options.min_snapshots_to_keep or _setting(properties, TableProperties.MIN_SNAPSHOTS_TO_KEEP)
         return cls(
             now_ms=now_ms,
-            expire_older_than=now_ms - (age or 0),
-            min_to_keep=count or 1,
-            max_ref_age_ms=options.max_ref_age_ms or property_as_int(properties, _MAX_REF_AGE),
+            expire_older_than=now_ms - age,
+            min_to_keep=count or TableProperties.MIN_SNAPSHOTS_TO_KEEP_DEFAULT,
+            max_ref_age_ms=options.max_ref_age_ms or _setting(properties, _MAX_REF_AGE),
         )
 
     def keeps_ref(self, name: str, ref: SnapshotRef, by_id: Mapping[int, Snapshot]) -> bool:
@@ -104,6 +104,13 @@ class _Rules:
             if number >= count and snapshot.timestamp_ms < older_than:
                 return
             yield snapshot
+
+
+def _setting(properties: Mapping[str, str], name: str) -> int | None:
+    number = read_number(properties, name)
+    if properties.get(name) and (number is None or number < 0):
+        raise UnreadableSetting(name, properties[name])
+    return number
 
 
 def _back_to(protected: frozenset[int], ancestors: list[Snapshot]) -> list[int]:

@@ -5,15 +5,16 @@ group is planned only if it comes out with fewer manifests, so that a second pla
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.utils.properties import property_as_int
 
 from tableformat.inspection import read_manifests, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.properties import positive_number
 
 
 class ManifestOptions(BaseModel):
@@ -65,21 +66,24 @@ class ManifestPlan:
         )
 
 
+def manifest_target_bytes(properties: Mapping[str, str]) -> int:
+    """The table's own, or Iceberg's default where it says nothing that can be read."""
+    return positive_number(
+        properties, TableProperties.MANIFEST_TARGET_SIZE_BYTES, TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT
+    )
+
+
 def plan_manifests(table: Table, options: ManifestOptions) -> ManifestPlan:
     name, snapshot = ".".join(table.name()), table.current_snapshot()
     if snapshot is None:
         return ManifestPlan(name, None)
-    target = options.target_bytes or property_as_int(
-        table.metadata.properties,
-        TableProperties.MANIFEST_TARGET_SIZE_BYTES,
-        TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
-    )
+    target = options.target_bytes or manifest_target_bytes(table.metadata.properties)
     members: dict[tuple[int, ManifestContent], list[ManifestFile]] = defaultdict(list)
     for manifest in read_manifests(table.io, snapshot):
         members[manifest.partition_spec_id, manifest.content].append(manifest)
     groups = []
     for (spec_id, content), manifests in sorted(members.items()):
-        expected = max(1, -(-sum(manifest.manifest_length for manifest in manifests) // (target or 1)))
+        expected = max(1, -(-sum(manifest.manifest_length for manifest in manifests) // target))
         if len(manifests) >= options.min_manifests and expected < len(manifests):
             if schema_of_spec(table.metadata, spec_id) is None:
                 raise UnsupportedTable(

@@ -25,7 +25,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 from pyiceberg.table.snapshots import ancestors_of
-from pyiceberg.utils.properties import property_as_int
 
 from tableformat.commits.delta import NewFile
 from tableformat.commits.replacement import AddedFile
@@ -46,6 +45,7 @@ from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.tasks import rewrite_task
 from tableformat.maintenance.executor import Executor, FailedTask
 from tableformat.maintenance.retention.planning import AgeLimit, EdgeFile, merges_on_read
+from tableformat.properties import positive_number
 
 _PARALLEL = 4
 
@@ -258,9 +258,9 @@ def _deletes_entry(task: RewriteTask, deletes: WrittenDeletes) -> DataFile:
 
 
 def _target(table: Table) -> int:
-    size = property_as_int(
+    size = positive_number(
         table.metadata.properties,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
     )
-    return max(size or 0, 1024)
+    return max(size, 1024)

@@ -72,6 +72,10 @@ def test_icebergs_defaults_hold_without_properties() -> None:
     assert status_check_policy({}) == RetryPolicy(retries=3, min_wait_ms=1000, max_wait_ms=60_000, total_ms=1_800_000)
 
 
+def test_what_is_no_number_counts_as_not_there() -> None:
+    assert commit_policy({"commit.retry.min-wait-ms": "1s"}) == commit_policy({})
+
+
 @given(st.integers(max_value=-1))
 def test_a_negative_number_counts_as_zero(number: int) -> None:
     assert commit_policy({"commit.retry.num-retries": str(number)}).retries == 0

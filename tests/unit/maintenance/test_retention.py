@@ -1,9 +1,11 @@
 """Which snapshots an expiry takes: case by case, and against a model that says it in the plainest words."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.table.metadata import TableMetadata
 
+from tableformat.maintenance.errors import UnreadableSetting
 from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.expiry.retention import plan_retention
 from tests.unit.maintenance.histories import NOW, NOW_MS, branch, histories, metadata, snapshot, tag
@@ -35,6 +37,22 @@ def test_the_table_s_properties_hold_where_the_policy_is_silent() -> None:
 
     assert kept(history) == {3, 4, 5}
     assert kept(history, ExpiryOptions(min_snapshots_to_keep=4)) == {2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("name", ["max-snapshot-age-ms", "min-snapshots-to-keep", "max-ref-age-ms"])
+@pytest.mark.parametrize("value", ["5d", "8MB", "-1"])
+def test_nothing_expires_by_a_guess_of_what_a_property_means(name: str, value: str) -> None:
+    history = metadata(line(50, 40), {"main": branch(2)}, {f"history.expire.{name}": value})
+
+    with pytest.raises(UnreadableSetting, match=f"history.expire.{name} is '{value}'"):
+        kept(history)
+
+
+def test_a_property_that_nobody_needs_to_read_may_be_anything() -> None:
+    properties = {"history.expire.max-snapshot-age-ms": "5d", "history.expire.min-snapshots-to-keep": "many"}
+    history = metadata(line(50, 40, 30, 20, 10), {"main": branch(5)}, properties)
+
+    assert kept(history, ExpiryOptions(max_snapshot_age_ms=25, min_snapshots_to_keep=1)) == {4, 5}
 
 
 def test_a_branch_s_own_settings_go_before_both() -> None:

@@ -159,6 +159,20 @@ def test_a_scheduled_run_starts_only_where_the_cheap_look_finds_something_to_do(
     assert (started.operation, started.cause) == (operation, Cause.SCHEDULE)
 
 
+def test_a_manifest_size_that_is_no_number_counts_as_icebergs_own() -> None:
+    simulation = Simulation.of(manifests={"schedule": "0 * * * *"})
+    simulation.look(manifests=20, properties={"commit.manifest.target-size-bytes": "8MB"})
+    assert simulation.begun[0][0] is Operation.REWRITE_MANIFESTS
+
+
+@pytest.mark.parametrize("name", ["max-ref-age-ms"])
+def test_an_expiry_by_a_property_that_nobody_can_read_is_left_to_a_run_that_says_so(name: str) -> None:
+    """The pass must not fail for it, and nothing may expire by a guess: the run's refusal names the property."""
+    simulation = Simulation.of(retention={"snapshots": {"schedule": "0 * * * *"}})
+    simulation.look(properties={f"history.expire.{name}": "8MB"})
+    assert simulation.begun[0][0] is Operation.EXPIRE_SNAPSHOTS
+
+
 def test_without_a_column_and_an_age_no_rows_expire() -> None:
     simulation = Simulation.of(retention={"rows": {"schedule": "0 * * * *"}})
     assert simulation.look().start is None

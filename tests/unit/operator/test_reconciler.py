@@ -8,12 +8,14 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from tablewright.act.jobs import JobSettings
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster
 from tablewright.runtime.events import EventRouter
+from tablewright.runtime.leadership import NotLeadingError
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.metrics import Metrics
@@ -153,6 +155,37 @@ def test_whatever_keeps_a_table_from_being_looked_at_does_not_trap_its_object(
     world.reconcile("ManagedTable", "events")
     [released] = world.server.written("/managedtables/events$")
     assert released["metadata"]["finalizers"] == []
+
+
+def test_a_pass_that_fails_for_a_reason_that_nobody_foresaw_is_told_and_tried_again() -> None:
+    world = World()
+    unforeseen(world)
+    healthy = {"type": "Healthy", "status": "True", "reason": "WithinPolicy", "message": "as it was"}
+    world.see("ManagedTable", "events", TABLE, status={"observedGeneration": 1, "conditions": [healthy]})
+    with pytest.raises(ApiException):
+        world.reconcile("ManagedTable", "events")
+    [body] = world.server.written("/managedtables/events/status")
+    found = {each["type"]: each for each in json.loads(body)["status"]["conditions"]}
+    assert {kind: (each["status"], each["reason"]) for kind, each in found.items()} == {
+        "Healthy": ("True", "WithinPolicy"),
+        "Ready": ("Unknown", "PassFailed"),
+        "InSync": ("Unknown", "PassFailed"),
+        "Reconciling": ("True", "PassFailed"),
+    }
+    assert "it cannot be decrypted" in found["Ready"]["message"]
+
+
+def test_a_replica_that_does_not_lead_any_more_tells_nothing_of_its_last_pass() -> None:
+    world = World()
+    world.see("ManagedTable", "events", TABLE)
+
+    def resign() -> None:
+        raise NotLeadingError("another replica leads")
+
+    world.reconciler._cluster.require_leadership = resign  # type: ignore[method-assign]
+    with pytest.raises(NotLeadingError):
+        world.reconcile("ManagedTable", "events")
+    assert world.server.written("/managedtables/events/status") == []
 
 
 def test_what_is_no_text_in_a_secret_keeps_nobody_from_its_keys() -> None:

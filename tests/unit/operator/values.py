@@ -1,6 +1,6 @@
 """Small values for tests of decisions: a table, its runs and what was observed, each with the details that matter."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -57,14 +57,19 @@ def health(*, small_files: int = 0, data_files: int = 100, **figures: int) -> He
     return HealthFigures.model_validate(plain | figures)
 
 
-def metadata(snapshot_id: int | None = 7, *, ages: Sequence[timedelta] = (timedelta(0),)) -> TableMetadata:
+def metadata(
+    snapshot_id: int | None = 7,
+    *,
+    ages: Sequence[timedelta] = (timedelta(0),),
+    properties: Mapping[str, str] | None = None,
+) -> TableMetadata:
     """The metadata of the table that `managed_table()` declares; snapshots of these ages, the current one first."""
     created = new_table_metadata(
         Schema(NestedField(1, "id", LongType(), required=False)),
         PartitionSpec(),
         SortOrder(order_id=0),
         "file:///warehouse/sales/events",
-        {"write.target-file-size-bytes": str(512 << 20)},
+        {"write.target-file-size-bytes": str(512 << 20), **(properties or {})},
     )
     if snapshot_id is None:
         return created
@@ -90,10 +95,11 @@ def present(
     small_files: int = 0,
     snapshot_id: int | None = 7,
     ages: Sequence[timedelta] = (timedelta(0),),
+    properties: Mapping[str, str] | None = None,
     **figures: int,
 ) -> TablePresent:
     found = health(small_files=small_files, **figures)
-    return TablePresent(metadata(snapshot_id, ages=ages), "file:///m.json", found)
+    return TablePresent(metadata(snapshot_id, ages=ages, properties=properties), "file:///m.json", found)
 
 
 def run(

@@ -1,0 +1,27 @@
+"""Settings among a table's properties, which anybody may have written: `8MB` can be set, and is no number.
+
+For settings whose default does no harm. Where a guess could lose something, whoever reads the property refuses instead.
+"""
+
+from collections.abc import Mapping
+
+GC_ENABLED = "gc.enabled"
+_TRUE = ("true", "t", "yes", "y", "on", "1")
+
+
+def read_number(properties: Mapping[str, str], name: str) -> int | None:
+    """None where the property is not there, or is no number."""
+    try:
+        return int(properties.get(name, ""))
+    except ValueError:
+        return None
+
+
+def positive_number(properties: Mapping[str, str], name: str, default: int) -> int:
+    number = read_number(properties, name)
+    return default if number is None or number < 1 else number
+
+
+def may_delete_files(properties: Mapping[str, str]) -> bool:
+    """As `gc.enabled` says. What is not true is false, as for Iceberg's own: then the files may be others' as well."""
+    return (properties.get(GC_ENABLED) or "true").lower() in _TRUE
