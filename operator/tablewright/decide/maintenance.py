@@ -190,8 +190,10 @@ def _has_snapshots_to_expire(situation: _Situation) -> bool:
 
 
 def expiry_options(policy: EffectivePolicy) -> ExpiryOptions:
+    """What no level says is left to the table's own properties."""
+    age = policy.snapshot_max_age
     return ExpiryOptions(
-        max_snapshot_age_ms=int(policy.snapshot_max_age / timedelta(milliseconds=1)),
+        max_snapshot_age_ms=None if age is None else int(age / timedelta(milliseconds=1)),
         min_snapshots_to_keep=policy.snapshot_min_count,
     )
 

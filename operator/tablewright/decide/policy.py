@@ -1,6 +1,8 @@
 """The policy that holds for a table: table over policies over catalog over built-in defaults, field by field.
 
-Each value has an origin, which the table's status shows: `table`, `policy/NAME`, `catalog/NAME` or `default`.
+Each value has an origin, which the table's status shows: `table`, `policy/NAME`, `catalog/NAME` or `default`. How long
+snapshots are kept is no built-in default: where no level says it, the table's own `history.expire.*` do, and the origin
+is `property/NAME`.
 """
 
 import json
@@ -9,7 +11,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from pyiceberg.table import TableProperties
+
 from tableformat.maintenance.orphans import OrphanAction, PrefixMismatch
+from tableformat.properties import read_number
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.durations import format_duration
 from tablewright.api.jobs import JobFields
@@ -25,8 +30,6 @@ BUILT_IN: dict[str, Any] = {
     "compaction.delete_ratio_percent": 30,
     "compaction.cool_down": timedelta(0),
     "compaction.use_current_spec": False,
-    "retention.snapshots.max_age": timedelta(days=5),
-    "retention.snapshots.min_count": 1,
     "orphan_files.min_age": timedelta(days=3),
     "orphan_files.allow_short_min_age": False,
     "orphan_files.prefix_mismatch": PrefixMismatch.REFUSE,
@@ -54,6 +57,12 @@ _SCHEDULE_FIELDS = {
     Operation.REWRITE_MANIFESTS: "manifests.schedule",
     Operation.DELETE_EXPIRED_ROWS: "retention.rows.schedule",
 }
+# What the table's own properties say where no level does, and what Iceberg has where they say nothing either.
+_BY_PROPERTY = {
+    "retention.snapshots.maxAge": (TableProperties.MAX_SNAPSHOT_AGE_MS, "5d"),
+    "retention.snapshots.minCount": (TableProperties.MIN_SNAPSHOTS_TO_KEEP, "1"),
+}
+_LONGEST_MS = 10**14  # some three thousand years; a number that stands for ever is shown as it is
 _JOBS = "jobs."
 _SIZES = ("layout.target_file_size", "compaction.max_bytes_per_run", "jobs.executors.bytes_each")
 
@@ -88,8 +97,8 @@ class EffectivePolicy:
     max_bytes_per_run: int | None
     cool_down: timedelta
     use_current_spec: bool
-    snapshot_max_age: timedelta
-    snapshot_min_count: int
+    snapshot_max_age: timedelta | None  # None: as the table's own properties say, as the next
+    snapshot_min_count: int | None
     row_retention: EffectiveRowRetention | None
     holds: tuple[Hold, ...]
     orphan_min_age: timedelta
@@ -133,8 +142,8 @@ def effective_policy(
         max_bytes_per_run=values.get("compaction.max_bytes_per_run"),
         cool_down=values["compaction.cool_down"],
         use_current_spec=values["compaction.use_current_spec"],
-        snapshot_max_age=values["retention.snapshots.max_age"],
-        snapshot_min_count=values["retention.snapshots.min_count"],
+        snapshot_max_age=values.get("retention.snapshots.max_age"),
+        snapshot_min_count=values.get("retention.snapshots.min_count"),
         row_retention=_row_retention(values),
         holds=table.spec.retention.holds,
         orphan_min_age=values["orphan_files.min_age"],
@@ -152,6 +161,33 @@ def effective_policy(
             for field, (value, origin) in sorted(found.items())
         ),
     )
+
+
+def fields_shown(
+    policy: EffectivePolicy, properties: Mapping[str, str] | None, before: Iterable[EffectiveField]
+) -> tuple[EffectiveField, ...]:
+    """The policy's fields, and those of the table's own properties; where these were not read, as they were known."""
+    said = {field.field for field in policy.fields}
+    if properties is None:
+        own = [field for field in before if field.field in _BY_PROPERTY and not _is_of_a_level(field)]
+    else:
+        own = [_of_property(field, properties) for field in _BY_PROPERTY]
+    return *policy.fields, *(field for field in own if field.field not in said)
+
+
+def _of_property(field: str, properties: Mapping[str, str]) -> EffectiveField:
+    name, default = _BY_PROPERTY[field]
+    value, number = properties.get(name), read_number(properties, name)
+    if not value:
+        return EffectiveField(field=field, value=default, origin="default")
+    if name == TableProperties.MAX_SNAPSHOT_AGE_MS and number is not None:
+        is_plain = number % 1000 == 0 and 0 <= number <= _LONGEST_MS
+        value = format_duration(timedelta(milliseconds=number)) if is_plain else f"{number}ms"
+    return EffectiveField(field=field, value=value, origin=f"property/{name}")
+
+
+def _is_of_a_level(field: EffectiveField) -> bool:
+    return field.origin != "default" and not field.origin.startswith("property/")
 
 
 def _levels(

@@ -22,7 +22,7 @@ from tablewright.decide.compaction import past_policy
 from tablewright.decide.history import surplus_runs
 from tablewright.decide.holds import HoldDecision, decide_holds
 from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance, with_schedules
-from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.policy import EffectivePolicy, fields_shown
 from tablewright.decide.progress import with_progress
 from tablewright.decide.requests import RUN_ANNOTATION, decide_request, requested
 from tablewright.decide.schedules import earliest
@@ -260,7 +260,9 @@ def _status(
         next_maintenance=min((each.next_run for each in told if each.next_run), default=None),
         operations=told,
         holds=previous.holds if holds is None else holds,
-        effective_policy=policy.fields,
+        effective_policy=fields_shown(
+            policy, observed.metadata.properties if observed else None, previous.effective_policy
+        ),
         declared_properties=previous.declared_properties,
     )
 

@@ -159,13 +159,31 @@ def test_a_scheduled_run_starts_only_where_the_cheap_look_finds_something_to_do(
     assert (started.operation, started.cause) == (operation, Cause.SCHEDULE)
 
 
+@pytest.mark.parametrize(
+    ("properties", "spec", "starts"),
+    [
+        ({"max-snapshot-age-ms": str(60 * 86_400_000)}, {}, False),
+        ({"min-snapshots-to-keep": "100"}, {}, False),
+        ({"max-snapshot-age-ms": str(2**63 - 1)}, {}, False),
+        ({}, {}, True),
+        ({"max-snapshot-age-ms": str(60 * 86_400_000)}, {"maxAge": "7d"}, True),
+    ],
+)
+def test_the_tables_own_properties_say_how_long_snapshots_are_kept_where_no_level_does(
+    properties: dict[str, str], spec: dict[str, str], starts: bool
+) -> None:
+    simulation = Simulation.of(retention={"snapshots": {"schedule": "0 * * * *", **spec}})
+    own = {f"history.expire.{name}": value for name, value in properties.items()}
+    assert (simulation.look(ages=OLD, properties=own).start is not None) == starts
+
+
 def test_a_manifest_size_that_is_no_number_counts_as_icebergs_own() -> None:
     simulation = Simulation.of(manifests={"schedule": "0 * * * *"})
     simulation.look(manifests=20, properties={"commit.manifest.target-size-bytes": "8MB"})
     assert simulation.begun[0][0] is Operation.REWRITE_MANIFESTS
 
 
-@pytest.mark.parametrize("name", ["max-ref-age-ms"])
+@pytest.mark.parametrize("name", ["max-snapshot-age-ms", "min-snapshots-to-keep", "max-ref-age-ms"])
 def test_an_expiry_by_a_property_that_nobody_can_read_is_left_to_a_run_that_says_so(name: str) -> None:
     """The pass must not fail for it, and nothing may expire by a guess: the run's refusal names the property."""
     simulation = Simulation.of(retention={"snapshots": {"schedule": "0 * * * *"}})

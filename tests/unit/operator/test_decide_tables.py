@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tableformat.declaration import Refusal, RefusalKind
-from tablewright.api.table import ManagedTable
+from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.state import (
     ApplyDeclaration,
     CatalogUnusable,
@@ -210,6 +210,24 @@ def test_a_property_that_is_no_longer_declared_is_unset_and_others_are_left_alon
     assert decision.apply is not None
     assert conditions(decision)["InSync"] == "False/Evolving"
     assert decide(table, observed, [], NOW).apply is None
+
+
+def test_the_status_says_that_the_tables_own_properties_keep_its_snapshots() -> None:
+    def shown(status: ManagedTableStatus) -> dict[str, tuple[str, str]]:
+        found = {field.field: (field.value, field.origin) for field in status.effective_policy}
+        return {name.rsplit(".")[-1]: found[name] for name in found if name.startswith("retention.snapshots.m")}
+
+    table = managed_table(retention={"snapshots": {"minCount": 3}})
+    age = "history.expire.max-snapshot-age-ms"
+    own = present(properties={age: "172800000", "history.expire.min-snapshots-to-keep": "9"})
+    status = decide(table, own, [], NOW).status
+    expected = {"maxAge": ("2d", f"property/{age}"), "minCount": ("3", "table")}
+    assert shown(status) == expected
+    known = table.model_copy(update={"status": status})
+    assert shown(decide(known, CatalogUnusable("CatalogUnreachable", "x"), [], NOW).status) == expected
+    assert shown(decide(table, present(), [], NOW).status)["maxAge"] == ("5d", "default")
+    for odd, said in (("1500", "1500ms"), (str(2**63 - 1), f"{2**63 - 1}ms"), ("5 days", "5 days")):
+        assert shown(decide(table, present(properties={age: odd}), [], NOW).status)["maxAge"][0] == said
 
 
 def test_the_status_says_in_two_fields_when_maintenance_was_and_when_it_is_next() -> None:
