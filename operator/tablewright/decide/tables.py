@@ -36,6 +36,7 @@ from tablewright.decide.state import (
     TablePresent,
     TableUnreadable,
 )
+from tablewright.decide.validity import beside_what_was_known
 
 REFUSED_CREATION_RETRY = timedelta(minutes=1)  # nobody tells us when another table leaves its place
 UNREADABLE_RETRY = timedelta(minutes=1)  # nor when a file is restored, or a right is given
@@ -64,14 +65,14 @@ def decide_table(
         return TableDecision(_status(table, policy, conditions, now))
     if isinstance(observed, CatalogUnusable):
         ready = condition(READY, None if table.status.identity else False, observed.reason, observed.message)
-        return TableDecision(_status(table, policy, [ready], now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
+        return TableDecision(_unseen(table, policy, ready, now), look_again_at=now + UNUSABLE_CATALOG_RETRY)
     try:
         declaration = declaration_of(table)
     except InvalidDeclarationError as error:
         return TableDecision(_invalid(table, policy, observed, now, str(error)))
     if isinstance(observed, TableUnreadable):
         ready = condition(READY, False, "Unreadable", observed.message)
-        return TableDecision(_status(table, policy, [ready], now), look_again_at=now + UNREADABLE_RETRY)
+        return TableDecision(_unseen(table, policy, ready, now), look_again_at=now + UNREADABLE_RETRY)
     if isinstance(observed, CreationRefused):
         reasons = "; ".join(str(refusal) for refusal in observed.refusals)
         refused = [condition(kind, False, "Refused", reasons) for kind in (READY, IN_SYNC)]
@@ -237,6 +238,12 @@ def _invalid(
         else condition(READY, False, "InvalidDeclaration", message)
     )
     return _status(table, policy, [ready, condition(IN_SYNC, False, "InvalidDeclaration", message)], now, present)
+
+
+def _unseen(table: ManagedTable, policy: EffectivePolicy, ready: Condition, now: datetime) -> ManagedTableStatus:
+    """Of a table that could not be looked at. Its other conditions stay: they are no news when it can be again."""
+    status = _status(table, policy, [ready], now)
+    return status.model_copy(update={"conditions": beside_what_was_known(status.conditions, table.status.conditions)})
 
 
 def _status(

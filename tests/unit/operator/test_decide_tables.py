@@ -2,17 +2,20 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tableformat.declaration import Refusal, RefusalKind
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.happenings import table_happenings
 from tablewright.decide.state import (
     ApplyDeclaration,
     CatalogUnusable,
     CreationRefused,
     TableAbsent,
     TableDecision,
+    TableObservation,
     TablePresent,
     TableUnreadable,
 )
@@ -106,9 +109,33 @@ def test_an_unreachable_catalog_keeps_what_is_known() -> None:
     assert decision.look_again_at is not None
     assert decision.status.identity == table.status.identity
     assert conditions(decision) == {
+        "InSync": "True/AsDeclared",
+        "Healthy": "True/WithinPolicy",
+        "Maintained": "True/NothingDone",
         "Ready": "Unknown/CatalogUnreachable",
         "Reconciling": "True/CatalogUnreachable",
     }
+
+
+@pytest.mark.parametrize("trouble", [CatalogUnusable("CatalogUnreachable", "no answer"), TableUnreadable("torn")])
+def test_an_outage_is_told_and_nothing_that_was_known_before_is_told_again_after_it(trouble: TableObservation) -> None:
+    table = managed_table(managementPolicy="MaintainOnly", properties={"a": "b"})
+    table = table.model_copy(update={"status": decide(table, present(small_files=99), [], NOW).status})
+    before = {each.type: each for each in table.status.conditions}
+    told: list[str] = []
+    for number, observed in enumerate((trouble, trouble, present(small_files=99))):
+        if isinstance(observed, TablePresent):
+            same = observed.metadata.model_copy(update={"table_uuid": UUID(table.status.identity.uuid)})  # type: ignore[union-attr]
+            observed = TablePresent(same, observed.metadata_location, observed.health)
+        status = decide(table, observed, [], NOW + timedelta(minutes=number + 1)).status
+        told += [happening.reason for happening in table_happenings(table, status)]
+        for each in status.conditions:
+            if each.type not in ("Ready", "Reconciling", "Stalled"):
+                old = before[each.type]
+                assert (each.status, each.last_transition_time) == (old.status, old.last_transition_time)
+        assert before.keys() <= {each.type for each in status.conditions}
+        table = table.model_copy(update={"status": status})
+    assert told == ["CatalogUnreachable" if isinstance(trouble, CatalogUnusable) else "Unreadable", "Available"]
 
 
 def test_unreadable_metadata_is_left_alone_and_looked_at_again() -> None:
