@@ -1,7 +1,7 @@
 """A table's whole life, told as steps that wait for their outcome, and an operator that dies again and again meanwhile.
 
-The life: declared, created, written to, compacted by a run whose Job a fixed ending plays, evolved, and dropped. Each
-step ends in the same state whatever happened to the operator; what may be there once only is counted at the end.
+The life: declared, created, written to, compacted by a run whose Job a fixed ending plays, evolved, and dropped with or
+without its files. Each step ends in the same state whatever happened to the operator; what may be there once only is counted at the end.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ COLUMNS = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
 REPORT = {"succeeded": True, "reason": "Compacted", "message": "done"}
 
 
-def spec(*extra: dict[str, str]) -> dict[str, Any]:
+def spec(*extra: dict[str, str], deletion: str = "Drop") -> dict[str, Any]:
     return {
         "catalogRef": {"name": "lake"},
         "identifier": {"namespace": "sales", "name": "events"},
         "schema": {"columns": [*COLUMNS, *extra]},
         "compaction": {"triggers": {"smallFiles": 3}},
-        "deletionPolicy": "Drop",
+        "deletionPolicy": deletion,
     }
 
 
@@ -43,10 +43,13 @@ class Life:
     uuids: set[str] = field(default_factory=set)
     runs: int = 0
     jobs: int = 0
+    files: int = 0  # left in storage
     told: Counter[str] = field(default_factory=Counter)
 
 
-def live(namespace: Namespace, catalog: Catalog, api: client.ApiClient, *, seconds: float = 90) -> Life:
+def live(
+    namespace: Namespace, catalog: Catalog, api: client.ApiClient, *, seconds: float = 90, deletion: str = "Drop"
+) -> Life:
     """Takes the table through its life."""
     life = Life()
 
@@ -54,14 +57,14 @@ def live(namespace: Namespace, catalog: Catalog, api: client.ApiClient, *, secon
         eventually(lambda: namespace.conditions("events"), lambda c: c.get(kind) == value, seconds=seconds)
 
     with Kubelet(api, namespace.name, lambda _: Ending(0, json.dumps(REPORT))):
-        namespace.apply("ManagedTable", "events", spec())
+        namespace.apply("ManagedTable", "events", spec(deletion=deletion))
         condition("InSync", "True/AsDeclared")
         table = catalog.load_table(("sales", "events"))
         life.uuids.add(str(table.metadata.table_uuid))
         for number in range(3):
             table.append(pa.table({"id": [number], "city": ["Pune"]}))
         eventually(namespace.runs, lambda runs: any(_succeeded(run) for run in runs), seconds=seconds)
-        namespace.apply("ManagedTable", "events", spec({"name": "n", "type": "int"}))
+        namespace.apply("ManagedTable", "events", spec({"name": "n", "type": "int"}, deletion=deletion))
         eventually(
             lambda: catalog.load_table(("sales", "events")).schema().column_names,
             lambda names: names == ["id", "city", "n"],
@@ -77,6 +80,8 @@ def live(namespace: Namespace, catalog: Catalog, api: client.ApiClient, *, secon
         namespace.delete("managedtable", "events")
         eventually(lambda: namespace.table("events"), lambda obj: obj is None, seconds=seconds)
     assert not catalog.table_exists(("sales", "events"))
+    folder = Path(table.location().removeprefix("file://"))
+    life.files = sum(path.is_file() for path in folder.rglob("*"))
     life.told = Counter(event["reason"] for event in namespace.events())
     return life
 

@@ -186,6 +186,13 @@ class PointerCatalog(MetastoreCatalog, ABC):
         self._drop(name, current.pointer, only_this_version=True)
         purge.delete_files_of(current.table)
 
+    def drop_version(self, table: Table) -> None:
+        """Drops the table as it was loaded: what was committed since then is not lost, and the drop is refused."""
+        name = self.table_identifier(table.name(), NoSuchTableError)
+        pointer = self.read_pointer(name)
+        _refuse_unless_still_there(name, table.metadata_location, pointer, in_doubt=False)
+        self._drop(name, pointer, only_this_version=True)
+
     def rename_identifiers(
         self, from_identifier: str | Identifier, to_identifier: str | Identifier
     ) -> tuple[Identifier, Identifier]:

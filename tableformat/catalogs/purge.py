@@ -1,32 +1,66 @@
 """Deletes the files of a table that no catalog points to any more.
 
-Files go before what leads to them (data, then manifests, lists, older metadata, the current metadata last), so that a
-purge that was cut short can still be understood from what is left. What cannot be deleted is logged and passed over.
+Files go before what leads to them (data, then manifests, lists, older metadata, the current metadata last), so a purge
+that was cut short goes on from its metadata file, and is over when that one is gone. Where some file cannot be deleted,
+what leads to it stays as well.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from pyiceberg.io import FileIO
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.manifest import ManifestFile
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
-from pyiceberg.utils.properties import property_as_bool
+from pyiceberg.typedef import Identifier
+
+from tableformat.properties import may_delete_files
 
 logger = logging.getLogger(__name__)
 
+_DELETED_AT_A_TIME = 10_000
 
-def delete_files_of(table: Table) -> None:
+
+def dropped_table(catalog: Catalog, identifier: Identifier, metadata_location: str) -> Table | None:
+    """A table that its catalog does not have any more, as its metadata file tells of it; None if that is gone, too."""
+    io = load_file_io(catalog.properties, metadata_location)
+    try:
+        metadata = FromInputFile.table_metadata(io.new_input(metadata_location))
+    except FileNotFoundError:
+        return None
+    return Table(identifier, metadata, metadata_location, io, catalog)
+
+
+def delete_files_of(table: Table) -> dict[str, str]:
+    """What stays behind, by location, and why: it is there for the next attempt, with all that leads to it."""
+    # Not before it is needed: it stands on the catalogs itself.
+    from tableformat.maintenance.storage import open_store
+
+    store, seen = open_store(table.io), set[str]()
+    for files in _in_order(table):
+        remaining = (location for location in files if location not in seen and not seen.add(location))  # type: ignore[func-returns-value]
+        while batch := list(islice(remaining, _DELETED_AT_A_TIME)):
+            failed = store.delete(batch).failed
+            for location, reason in failed.items():
+                logger.warning("file stays behind: location=%s reason=%s", location, reason)
+            if failed:
+                return failed
+    return {}
+
+
+def _in_order(table: Table) -> Iterator[Iterable[str]]:
     metadata, io = table.metadata, table.io
     manifests = _manifests(table)
     # Data that others may share, as `gc.enabled` = false says, is not ours to delete.
-    if property_as_bool(metadata.properties, "gc.enabled", True):
-        _delete(io, (path for manifest in manifests.values() for path in _files_of(io, manifest)))
-    _delete(io, manifests)
-    _delete(io, (snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list))
-    _delete(io, (statistics.statistics_path for statistics in metadata.statistics))
-    _delete(io, (statistics.statistics_path for statistics in metadata.partition_statistics))
-    _delete(io, (entry.metadata_file for entry in metadata.metadata_log))
-    _delete(io, [table.metadata_location])
+    if may_delete_files(metadata.properties):
+        yield (path for manifest in manifests.values() for path in _files_of(io, manifest))
+    yield manifests
+    yield (snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list)
+    yield (statistics.statistics_path for statistics in (*metadata.statistics, *metadata.partition_statistics))
+    yield (entry.metadata_file for entry in metadata.metadata_log)
+    yield [table.metadata_location]
 
 
 def _manifests(table: Table) -> dict[str, ManifestFile]:
@@ -34,6 +68,8 @@ def _manifests(table: Table) -> dict[str, ManifestFile]:
     for snapshot in table.metadata.snapshots:
         try:
             found.update((manifest.manifest_path, manifest) for manifest in snapshot.manifests(table.io))
+        except FileNotFoundError:
+            continue  # an earlier attempt came that far
         except OSError as error:
             logger.warning("manifest list cannot be read: location=%s reason=%s", snapshot.manifest_list, error)
     return found
@@ -42,17 +78,9 @@ def _manifests(table: Table) -> dict[str, ManifestFile]:
 def _files_of(io: FileIO, manifest: ManifestFile) -> Iterable[str]:
     try:
         entries = manifest.fetch_manifest_entry(io, discard_deleted=False)
+    except FileNotFoundError:
+        return []
     except OSError as error:
         logger.warning("manifest cannot be read: location=%s reason=%s", manifest.manifest_path, error)
         return []
     return [entry.data_file.file_path for entry in entries]
-
-
-def _delete(io: FileIO, locations: Iterable[str]) -> None:
-    for location in dict.fromkeys(locations):
-        try:
-            io.delete(location)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            logger.warning("file stays behind: location=%s reason=%s", location, error)

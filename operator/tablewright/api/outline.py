@@ -15,7 +15,7 @@ from tablewright.api.table import ManagedTable
 def table_outline(obj: KubernetesObject) -> ManagedTable | None:
     """The table, whole if it can be; otherwise which table it stands for, and what its deletion does to it."""
     said = ("catalogRef", "identifier", "managementPolicy", "deletionPolicy")
-    return _outline(ManagedTable, obj, said, ("identity", "conditions"))
+    return _outline(ManagedTable, obj, said, ("identity", "conditions", "purging"))
 
 
 def run_outline(obj: KubernetesObject) -> MaintenanceRun | None:

@@ -200,6 +200,8 @@ class ManagedTableStatus(ApiModel):
     operations: tuple[OperationStatus, ...] = Field(default=(), max_length=16)
     holds: tuple[HoldStatus, ...] = Field(default=(), max_length=MOST_HOLDS)
     effective_policy: tuple[EffectiveField, ...] = Field(default=(), max_length=64)
+    # The metadata file of a table that is being purged: what is left of it goes from there.
+    purging: str | None = Field(default=None, max_length=4096)
     # Those that may be unset again: they were declared once.
     declared_properties: tuple[Annotated[str, Field(max_length=255)], ...] = Field(default=(), max_length=512)
 

@@ -19,6 +19,7 @@ class DropTable:
     """Remove the pointer, and the files too if `purge`."""
 
     purge: bool
+    left_at: str | None = None  # the metadata file of a table that is dropped already, and not purged to its end
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,26 @@ def decide_deletion(
         return DeletionDecision(release=True, note=f"{observed.message}; the table is left as it is")
     if isinstance(observed, CatalogUnusable | TableUnreadable):
         return deletion_waits(table, observed.message, now)
-    if not isinstance(observed, TablePresent):
+    purge = table.spec.deletion_policy is DeletionPolicy.PURGE
+    if isinstance(observed, TablePresent):
+        if str(observed.metadata.table_uuid) != identity.uuid:
+            note = "the catalog has another table under this name; it is left alone"
+            return DeletionDecision(release=True, note=note)
+        drop = DropTable(purge)
+    elif purge and table.status.purging is not None:
+        drop = DropTable(purge, left_at=table.status.purging)
+    else:
         return DeletionDecision(release=True, note="the table is no longer in the catalog")
-    if str(observed.metadata.table_uuid) != identity.uuid:
-        return DeletionDecision(release=True, note="the catalog has another table under this name; it is left alone")
     unfinished = tuple(run.metadata.name for run in runs if not run.status.is_finished)
     if unfinished:
-        return DeletionDecision(stop_runs=unfinished, look_again_at=now + RETRY)
-    return DeletionDecision(drop=DropTable(purge=table.spec.deletion_policy is DeletionPolicy.PURGE), release=True)
+        return _stopping(table, unfinished, now)
+    return DeletionDecision(drop=drop, release=True)
+
+
+def _stopping(table: ManagedTable, runs: tuple[str, ...], now: datetime) -> DeletionDecision:
+    """Somebody else's finalizer may keep a run that was stopped, and must not keep the table's object with it."""
+    waits = deletion_waits(table, f"still there, though stopped: {', '.join(runs)}", now)
+    return waits if waits.release else DeletionDecision(stop_runs=runs, look_again_at=waits.look_again_at)
 
 
 def deletion_waits(table: ManagedTable, obstacle: str, now: datetime) -> DeletionDecision:

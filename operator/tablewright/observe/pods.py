@@ -52,6 +52,10 @@ def job_problem(
     return PodProblem("PodsNotCreated", f"no pod can be created: {last.get('note') or 'no reason was given'}")
 
 
+def has_ended(pod: KubernetesObject) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def newest_first(pods: Iterable[KubernetesObject]) -> list[KubernetesObject]:
     return sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
 

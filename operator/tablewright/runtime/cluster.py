@@ -16,6 +16,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from tableformat.errors import PermanentError, TransientError
+from tablewright.act.jobs import TABLE_LABEL
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject
 from tablewright.runtime.secrets import KnownSecrets
 
@@ -79,6 +80,12 @@ class Cluster:
 
     def pods_of_job(self, namespace: str, job: str) -> list[KubernetesObject]:
         query = {"labelSelector": f"batch.kubernetes.io/job-name={job}"}
+        listed = self._request("GET", f"api/v1/namespaces/{namespace}/pods", query=query)
+        return list(listed.get("items") or [])
+
+    def pods_of_table(self, namespace: str, table: str) -> list[KubernetesObject]:
+        """The pods of the table's runs, also of runs that are gone; `table` is as its label has it."""
+        query = {"labelSelector": f"{TABLE_LABEL}={table}"}
         listed = self._request("GET", f"api/v1/namespaces/{namespace}/pods", query=query)
         return list(listed.get("items") or [])
 

@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from pyiceberg.catalog import Catalog
 
 from tableformat.declaration import Applied, TableLocation
-from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job
+from tableformat.errors import TransientError
+from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job, label_value
 from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
-from tablewright.act.tables import drop_table
+from tablewright.act.tables import drop_table, finish_purge, purge_table
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.conditions import READY, VALID, Condition
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
@@ -23,7 +24,7 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.claims import claimant, older_claim
-from tablewright.decide.deletion import FINALIZER, decide_deletion, deletion_waits, wants_finalizer
+from tablewright.decide.deletion import FINALIZER, DropTable, decide_deletion, deletion_waits, wants_finalizer
 from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
@@ -32,6 +33,7 @@ from tablewright.decide.schedules import earliest
 from tablewright.decide.state import CatalogUnusable, JobObservation, StartRun, TableObservation
 from tablewright.decide.validity import Problem, failed_pass, unreadable_table_conditions, usability_status
 from tablewright.observe.jobs import is_finished, is_settled, observe_job
+from tablewright.observe.pods import has_ended
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims
@@ -48,6 +50,10 @@ logger = logging.getLogger(__name__)
 POLL_INTERVAL = timedelta(seconds=60)  # of catalogs that tell nobody of commits
 JOB_INTERVAL = timedelta(seconds=30)  # of trying to create a Job that is not allowed
 UNUSABLE_SECONDS = 30.0  # nobody tells us when a Secret is there, or a server is back
+
+
+class TableInUseError(TransientError):
+    """Somebody may be writing to the table."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ class Reconciler:
             self._cluster.delete_run(table.metadata.namespace, name)
         if decision.drop is not None:
             try:
-                drop_table(self.open_catalog(table), table.identifier, purge=decision.drop.purge)
+                self._remove_table(obj, table, decision.drop)
             except NotLeadingError:
                 raise
             except Exception as error:  # whatever the catalog or the storage says: the object must not wait for ever
@@ -174,6 +180,34 @@ class Reconciler:
         elif decision.release:
             self._set_finalizer(metadata, wanted=False)
         return _seconds_until(decision.look_again_at, now)
+
+    def _remove_table(self, obj: KubernetesObject, table: ManagedTable, drop: DropTable) -> None:
+        catalog = self.open_catalog(table)
+        if not drop.purge:
+            drop_table(catalog, table.identifier)
+            return
+        self._require_no_pods(table)
+        if drop.left_at is None:
+            purge_table(catalog, table.identifier, lambda location: self._note_purge(obj, location))
+            return
+        try:
+            finish_purge(
+                catalog, table.identifier, drop.left_at, lambda places: self.overlapping(table, catalog, places)
+            )
+        finally:
+            self._locations.release(table)
+
+    def _require_no_pods(self, table: ManagedTable) -> None:
+        """A run that was stopped is gone before its pods are, and they may write until then."""
+        pods = self._cluster.pods_of_table(table.metadata.namespace, label_value(table.metadata.name))
+        running = [pod["metadata"]["name"] for pod in pods if not has_ended(pod)]
+        if running:
+            raise TableInUseError(f"pods of its runs have not ended yet: {', '.join(running)}")
+
+    def _note_purge(self, obj: KubernetesObject, metadata_location: str) -> None:
+        """Before the pointer goes: after that nothing else would tell what is left to delete."""
+        status = {**(obj.get("status") or {}), "purging": metadata_location}
+        self._cluster.apply_status(ManagedTable.plural, ManagedTable.kind_name, *key_of(obj), status)
 
     def _observe_for_deletion(self, table: ManagedTable) -> TableObservation:
         try:

@@ -20,16 +20,19 @@ pytestmark = pytest.mark.xdist_group("operator")
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("deletion", ["Drop", "Purge"])
 def test_an_operator_that_dies_after_every_single_write_leads_a_table_through_its_life(
     namespace: Namespace,
     processes: OperatorProcesses,
     catalog: Catalog,
     kube_api: client.ApiClient,
     tmp_path: Path,
+    deletion: str,
 ) -> None:
     with dying_operator(namespace, processes, tmp_path, dies=lambda _: True) as undertaker:
-        life = live(namespace, catalog, kube_api, seconds=240)
+        life = live(namespace, catalog, kube_api, seconds=240, deletion=deletion)
     assert undertaker.deaths >= 10
+    assert (life.files == 0) == (deletion == "Purge")
     assert len(life.uuids) == 1, "the table was created once"
     assert (life.runs, life.jobs) == (1, 1), "no run was doubled"
     assert max(life.told.values()) == 1, life.told

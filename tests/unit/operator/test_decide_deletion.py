@@ -21,6 +21,10 @@ def deleted(
     return table.model_copy(update={"status": status, "metadata": metadata})
 
 
+def purging(table: ManagedTable) -> ManagedTable:
+    return table.model_copy(update={"status": table.status.model_copy(update={"purging": "file:///m.json"})})
+
+
 @pytest.mark.parametrize(("policy", "purge"), [("Drop", False), ("Purge", True)])
 def test_drop_and_purge_remove_the_table_and_let_the_object_go(policy: str, purge: bool) -> None:
     observed = present()
@@ -82,6 +86,25 @@ def test_runs_are_stopped_before_the_table_is_dropped() -> None:
     decision = decide_deletion(deleted(observed, "Purge"), observed, [run("r", "Running")], NOW)
     assert decision.stop_runs == ("r",)
     assert (decision.drop, decision.release) == (None, False)
+
+
+def test_a_run_that_stays_though_it_was_stopped_does_not_hold_the_object_for_ever() -> None:
+    observed = present()
+    table = deleted(observed, "Purge", since=LONGEST_HOLD + timedelta(seconds=1))
+    decision = decide_deletion(table, observed, [run("kept-by-a-strangers-finalizer", "Running")], NOW)
+    assert (decision.drop, decision.release) == (None, True)
+    assert "kept-by-a-strangers-finalizer" in decision.note
+
+
+def test_a_purge_that_was_cut_short_goes_on_though_the_table_is_not_in_the_catalog_any_more() -> None:
+    table = purging(deleted(present(), "Purge"))
+    assert decide_deletion(table, TableAbsent(), [], NOW).drop == DropTable(purge=True, left_at="file:///m.json")
+    assert decide_deletion(table, TableAbsent(), [run("r", "Running")], NOW).stop_runs == ("r",)
+
+
+def test_a_purge_that_was_cut_short_takes_nothing_of_a_table_that_has_the_name_by_now() -> None:
+    decision = decide_deletion(purging(deleted(present(), "Purge")), present(), [], NOW)
+    assert (decision.drop, decision.release) == (None, True)
 
 
 def test_only_policies_that_touch_the_table_need_a_finalizer() -> None:

@@ -1,0 +1,164 @@
+"""A purge ends with no file left, however often it is cut short, and takes nothing that is another table's by then."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.maintenance.storage import Deleted
+from tableformat.maintenance.storage.local import LocalStore
+from tests.unit.operator.test_reconciler import FINALIZER, NOW, TABLE, Answer, World
+
+NAME = ("sales", "events")
+
+
+class Killed(BaseException):
+    """The operator's process ends."""
+
+
+class Going:
+    """A table with some history whose object is being deleted, and the operator that sees to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.warehouse = folder / "warehouse"
+        where = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{self.warehouse}"}
+        self.catalog: Catalog = open_catalog(SqlConfig(name="lake", **where))
+        self.catalog.create_namespace("sales")
+        table = self.catalog.create_table(NAME, pa.schema([("id", pa.int64())]))
+        for number in range(5):
+            table.append(pa.table({"id": [number]}))
+        self.status: dict[str, Any] = {
+            "observedGeneration": 1,
+            "identity": {
+                "uuid": str(table.metadata.table_uuid),
+                "location": table.location(),
+                "metadataLocation": table.metadata_location,
+                "schemaId": 0,
+                "specId": 0,
+            },
+        }
+        self.spec = {"sql": {"uri": where["uri"]}, "warehouse": where["warehouse"]}
+
+    def operator(self, *pods: dict[str, Any]) -> World:
+        """A new one, which knows what the one before wrote."""
+        world = World(self.spec)
+        world.server.answers["/pods$"] = Answer(200, {"items": list(pods)})
+        going = {"deletionTimestamp": NOW.isoformat(), "finalizers": [FINALIZER]}
+        spec = {**TABLE, "deletionPolicy": "Purge", "identifier": {"namespace": "sales", "name": "events"}}
+        world.see("ManagedTable", "events", spec, metadata=going, status=self.status)
+        return world
+
+    def work(self, world: World) -> bool:
+        """One pass; whether it let the object go."""
+        try:
+            world.reconcile("ManagedTable", "events")
+        finally:
+            for body in world.server.written("/managedtables/events/status$"):
+                self.status = json.loads(body)["status"]
+        return bool(world.server.written("/managedtables/events$"))
+
+    def files(self) -> list[Path]:
+        return [path for path in self.warehouse.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> Going:
+    return Going(tmp_path)
+
+
+def dying_after(monkeypatch: pytest.MonkeyPatch, deletions: int) -> Callable[[], None]:
+    """Deletes file by file, and dies after that many; returns how to stop that."""
+    delete, left = LocalStore.delete, [deletions]
+
+    def mortal(self: LocalStore, locations: list[str]) -> Deleted:
+        for location in locations:
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            delete(self, [location])
+        return Deleted(tuple(locations))
+
+    monkeypatch.setattr(LocalStore, "delete", mortal)
+    return lambda: monkeypatch.setattr(LocalStore, "delete", delete)
+
+
+@pytest.mark.parametrize("deletions", [0, 1, 4, 5, 9, 15, 20])
+def test_an_operator_that_dies_in_a_purge_is_followed_by_one_that_ends_it(
+    going: Going, monkeypatch: pytest.MonkeyPatch, deletions: int
+) -> None:
+    survive = dying_after(monkeypatch, deletions)
+    with pytest.raises(Killed):
+        going.work(going.operator())
+    assert not going.catalog.table_exists(NAME)
+    assert going.files()
+    survive()
+    world = going.operator()
+    assert going.work(world), "the object goes"
+    assert going.files() == []
+    assert [event["reason"] for event in world.server.written("events.k8s.io")] == ["Purged"]
+
+
+def test_an_operator_that_dies_before_the_pointer_goes_is_followed_by_one_that_purges(
+    going: Going, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tableformat.catalogs.pointer_catalog.PointerCatalog.drop_version", die)
+        with pytest.raises(Killed):
+            going.work(going.operator())
+    assert going.status["purging"] == going.catalog.load_table(NAME).metadata_location
+    assert going.work(going.operator())
+    assert going.files() == []
+
+
+def test_a_table_that_was_renamed_before_it_was_dropped_keeps_its_files(
+    going: Going, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tableformat.catalogs.pointer_catalog.PointerCatalog.drop_version", die)
+        with pytest.raises(Killed):
+            going.work(going.operator())
+    going.catalog.rename_table(NAME, ("sales", "kept"))
+    before = going.files()
+    world = going.operator()
+    assert not going.work(world)
+    assert going.files() == before
+    assert "sales.kept is at" in world.server.written("events.k8s.io")[0]["note"]
+    assert going.catalog.load_table(("sales", "kept")).scan().to_arrow().num_rows == 5
+
+
+def test_what_cannot_be_deleted_is_tried_again_with_all_that_leads_to_it(
+    going: Going, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = LocalStore.delete
+
+    def refused(self: LocalStore, locations: list[str]) -> Deleted:
+        done = delete(self, [each for each in locations if "/data/" not in each])
+        return Deleted(done.deleted, failed={each: "denied" for each in locations if "/data/" in each})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "delete", refused)
+        world = going.operator()
+        assert not going.work(world)
+        assert "denied" in world.server.written("events.k8s.io")[0]["note"]
+    assert going.work(going.operator())
+    assert going.files() == []
+
+
+def test_nothing_is_purged_while_a_pod_of_a_stopped_run_may_still_write(going: Going) -> None:
+    pods = [{"metadata": {"name": name}, "status": {"phase": name}} for name in ("Running", "Succeeded")]
+    world = going.operator(*pods)
+    assert not going.work(world)
+    assert going.catalog.table_exists(NAME)
+    assert "have not ended yet: Running" in world.server.written("events.k8s.io")[0]["note"]
+    assert going.work(going.operator(pods[1]))
