@@ -25,6 +25,7 @@ from pyiceberg.types import DoubleType
 from typing_extensions import override
 
 from tableformat.inspection.decoding import UnreadableManifest
+from tableformat.inspection.manifest_lists import ListedManifests, what_is_missing
 
 _FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 16, 17, 18, 19
 _MANIFEST_FIRST_ROW_ID = 15
@@ -32,7 +33,20 @@ _PATH_FIELD_ID = 2147483546
 
 
 def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
-    """The manifests of a snapshot. Raises `UnreadableManifest` if the list of them is broken."""
+    """The manifests of a snapshot. Raises `UnreadableManifest` if the list of them is broken, or not whole."""
+    manifests = _listed(io, snapshot)
+    missing = what_is_missing(snapshot, ListedManifests.of(manifests), lambda: _content(io, snapshot.manifest_list))
+    if missing is not None:
+        raise UnreadableManifest(snapshot.manifest_list, missing, kind="manifest list")
+    return manifests
+
+
+def _content(io: FileIO, location: str) -> bytes:
+    with io.new_input(location).open() as stream:
+        return stream.read()
+
+
+def _listed(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     try:
         with AvroFile[ManifestFile](
             io.new_input(snapshot.manifest_list),

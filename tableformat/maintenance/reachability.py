@@ -21,10 +21,11 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
+from tableformat.inspection.manifest_lists import ListedManifests, what_is_missing
 from tableformat.locations import Place
 from tableformat.maintenance.avro_fields import AvroFields, BrokenFile
 from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
@@ -34,8 +35,11 @@ _AHEAD = 64  # files read ahead of their use; their contents are in memory
 
 _BATCH_FILES, _BATCH_BYTES = 256, 8 * 1024 * 1024  # decoded together
 
-_PATH, _LENGTH = 500, 501
-_MANIFEST_LIST = AvroFields({_PATH: pa.large_string(), _LENGTH: pa.int64()})
+_PATH, _LENGTH, _ADDED, _EXISTING, _LISTED_CONTENT = 500, 501, 504, 505, 517
+_MANIFEST_LIST = AvroFields(
+    {_PATH: pa.large_string(), _LENGTH: pa.int64()},
+    {_ADDED: pa.int32(), _EXISTING: pa.int32(), _LISTED_CONTENT: pa.int32()},  # which lists of version 1 may lack
+)
 _STATUS, _DATA_FILE, _CONTENT, _FILE_PATH, _FILE_SIZE = 0, 2, 134, 100, 104
 _MANIFEST = AvroFields(
     {_STATUS: pa.int32(), _FILE_PATH: pa.large_string(), _FILE_SIZE: pa.int64()},
@@ -86,8 +90,11 @@ class Reachability:
         """The manifests of all the snapshots, and their manifest lists, by their keys."""
         found: dict[str, TableFile] = {}
         seen: set[str] = set()
-        lists = ((snapshot.manifest_list, 0) for snapshot in snapshots)
-        for location, size, (paths, lengths) in self._read("manifest list", _MANIFEST_LIST, lists):
+        read = list(snapshots)
+        lists = ((snapshot.manifest_list, 0) for snapshot in read)
+        decoded = self._read("manifest list", _MANIFEST_LIST, lists)
+        for snapshot, (location, size, (paths, lengths, *counts)) in zip(read, decoded, strict=True):
+            self._require_whole(snapshot, _listed(*counts))
             file = TableFile(location, FileKind.MANIFEST_LIST, size)
             found[file.key] = file
             for path, length in zip(paths.to_pylist(), lengths.to_pylist(), strict=True):
@@ -96,6 +103,13 @@ class Reachability:
                     manifest = TableFile(path, FileKind.MANIFEST, length)
                     found[manifest.key] = manifest
         return found
+
+    def _require_whole(self, snapshot: Snapshot, listed: ListedManifests) -> None:
+        location = snapshot.manifest_list
+        with self._reading("manifest list", location):
+            missing = what_is_missing(snapshot, listed, lambda: self._content(location))
+        if missing is not None:
+            raise self._broken("manifest list", location, missing)
 
     def live_files(self, manifests: Iterable[TableFile]) -> Iterator[list[TableFile]]:
         """The data and delete files that live in each of the manifests."""
@@ -213,6 +227,12 @@ def statistics_files(metadata: TableMetadata, snapshots: frozenset[int] | None =
 def metadata_files(metadata: TableMetadata, metadata_location: str) -> set[str]:
     """The keys of the current metadata file and of those that its log names."""
     return {key_of(metadata_location)} | {key_of(entry.metadata_file) for entry in metadata.metadata_log}
+
+
+def _listed(added: pa.Array, existing: pa.Array, content: pa.Array) -> ListedManifests:
+    """By the columns of a list. One without contents is of data only."""
+    counts = pc.add(added, existing).filter(pc.equal(pc.fill_null(content, 0), ManifestContent.DATA.value))
+    return ListedManifests(len(added), None if counts.null_count else pc.sum(counts).as_py() or 0)
 
 
 def _parallel(read: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:

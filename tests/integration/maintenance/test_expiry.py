@@ -266,6 +266,18 @@ def test_a_manifest_that_cannot_be_read_stops_it_before_anything_changes(table: 
     assert on_disk(table) | {Place.of(manifest).path} == before
 
 
+def test_a_manifest_list_that_was_cut_off_is_no_empty_snapshot(table: Table) -> None:
+    append(table, 3)
+    location, before = table.metadata_location, on_disk(table)
+    cut_off_between_blocks(Path(Place.of(head(table).manifest_list).path))
+
+    with pytest.raises(UnreadableMetadata, match="manifest list"):
+        expire(table)
+
+    assert table.refresh().metadata_location == location
+    assert on_disk(table) == before
+
+
 def test_what_could_not_be_deleted_is_reported_and_goes_with_the_next_run(table: Table) -> None:
     append(table, 2)
     table.overwrite(rows())

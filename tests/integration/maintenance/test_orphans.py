@@ -11,6 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
+from tableformat.inspection.avro_columns import parse_avro
 from tableformat.locations import Place
 from tableformat.maintenance.errors import (
     DeletionDisabled,
@@ -427,6 +428,17 @@ def test_a_manifest_that_is_missing_deletes_nothing(written: Table) -> None:
     before = on_disk(written)
 
     with pytest.raises(UnreadableMetadata):
+        clean(written)
+    assert on_disk(written) == before
+
+
+def test_a_manifest_list_that_was_cut_off_deletes_nothing(written: Table) -> None:
+    path = Path(Place.of(head(written).manifest_list).path)
+    content = path.read_bytes()
+    path.write_bytes(content[: parse_avro(content).blocks_at])
+    before = on_disk(written)
+
+    with pytest.raises(UnreadableMetadata, match="manifest list"):
         clean(written)
     assert on_disk(written) == before
 
