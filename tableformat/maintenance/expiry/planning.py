@@ -15,6 +15,7 @@ from pyiceberg.table.metadata import TableMetadata
 from tableformat.maintenance.expiry.options import ExpiryOptions
 from tableformat.maintenance.expiry.retention import Retention, plan_retention
 from tableformat.maintenance.guards import require_deletable
+from tableformat.maintenance.neighbours import require_no_other_name
 from tableformat.maintenance.reachability import (
     FileKind,
     Known,
@@ -59,7 +60,7 @@ class ExpiryPlan:
 
 
 def plan_expiry(table: Table, options: ExpiryOptions, *, now: datetime) -> ExpiryPlan:
-    """Raises `DeletionDisabled`, `ClockBehind` or `UnreadableMetadata` where nothing may be deleted."""
+    """Raises where nothing may be deleted, as `expire_snapshots` does before any change."""
     require_deletable(table, now=now)
     return plan_files(table, plan_retention(table.metadata, options, now=now))
 
@@ -84,6 +85,8 @@ def plan_files(table: Table, retention: Retention) -> ExpiryPlan:
             for file in live:
                 files.pop(file.key, None)
     files.update((key_of(location), TableFile(location, FileKind.METADATA, 0)) for location in _beyond_log(metadata))
+    if files:
+        require_no_other_name(table, table.catalog)
     return ExpiryPlan(
         name,
         table.metadata_location,

@@ -23,6 +23,7 @@ from tableformat.maintenance.expiry.planning import ExpiryPlan, in_order, plan_f
 from tableformat.maintenance.expiry.record import ExpiryRecord
 from tableformat.maintenance.expiry.retention import plan_retention
 from tableformat.maintenance.guards import read_again_if_changed, reading, require_deletable
+from tableformat.maintenance.neighbours import require_no_other_name
 from tableformat.maintenance.reachability import Known, Reachability, TableFile, key_of
 from tableformat.maintenance.records import Records
 from tableformat.maintenance.storage import Deleted, FileStore, open_store
@@ -59,8 +60,8 @@ def expire_snapshots(
 ) -> ExpiryResult:
     """Expire the table's snapshots and delete what nothing leads to any more.
 
-    Raises before any change `DeletionDisabled`, `ClockBehind` or `UnreadableMetadata`, and after the commit
-    `DeletionIncomplete` if files stayed behind: the next run deletes them.
+    Raises before any change `DeletionDisabled`, `ClockBehind`, `SharedLocation` or `UnreadableMetadata`, and after the
+    commit `DeletionIncomplete` if files stayed behind: the next run deletes them.
     """
     run = _Run(catalog, identifier, options, now, store, planned)
     table = read_again_if_changed(lambda: commit_change(catalog, identifier, run.prepare, sleep=sleep))
@@ -119,6 +120,8 @@ class _Run:
             files = {file.key: file for file in record.files}
             with reading(table):
                 dead = reader.without_live(files, table.metadata, table.metadata_location, known=known)
+            if own is None and dead:  # of a run that asked at another time
+                require_no_other_name(table, self._catalog)
             deleted = self._delete(table, dead)
             sizes = {file.location: file.size_bytes for file in dead.values()}
             self._bytes += sum(sizes[gone] for gone in deleted.deleted)

@@ -15,7 +15,8 @@ from pyiceberg.typedef import Identifier
 from tableformat.locations import Place, comparable_folder, within
 from tableformat.maintenance.errors import ListingIncomplete, PathsNotComparable, TooYoung
 from tableformat.maintenance.guards import reading, require_deletable
-from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders, require_not_shared
+from tableformat.maintenance.neighbours import require_not_shared
+from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders
 from tableformat.maintenance.orphans.listing import Listed, NeededPaths, PackedPaths
 from tableformat.maintenance.orphans.options import SAFE_AGE_MS, OrphanAction, OrphanOptions, PrefixMismatch
 from tableformat.maintenance.reachability import (
