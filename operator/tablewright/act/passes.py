@@ -153,7 +153,7 @@ def _converge(
         if decision.apply is None:
             return decision
         if isinstance(decision.apply, ApplyHolds):
-            apply_holds(catalog, table.identifier, decision.apply.holds, now=now)
+            apply_holds(catalog, table.identifier, decision.apply.holds, placed=decision.apply.placed, now=now)
             continue
         applied = _apply(table, catalog, decision.apply, world)
         world.declaration_applied(table, applied)

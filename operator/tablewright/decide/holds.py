@@ -20,19 +20,21 @@ class HoldDecision:
 
 
 def decide_holds(table: ManagedTable, policy: EffectivePolicy, metadata: TableMetadata, now: datetime) -> HoldDecision:
-    """A table that declares none and never did is left as it is: its tags may be another's."""
+    """Holds that the status does not name were placed by others, by the command line for one, and stay."""
     holds = tuple(Hold(name=hold.name, as_of=hold.as_of, until=hold.until) for hold in policy.holds)
     if not holds and not table.status.holds:
         return HoldDecision()
-    plan = plan_holds(".".join(table.identifier), metadata, holds, now=now)
+    placed = tuple(status.name for status in table.status.holds if status.state is not HoldState.REFUSED)
+    plan = plan_holds(".".join(table.identifier), metadata, holds, placed=placed, now=now)
     statuses = tuple(_status(hold, plan, now) for hold in holds)
     times = [time for hold in holds for time in (hold.as_of, hold.until) if time > now]
     if plan.is_empty:
         return HoldDecision(statuses, look_again_at=min(times, default=None))
-    # Those that are yet to be released stay in the status until they are, as far as it has room: it alone knows, by
-    # naming any at all, that the table's holds are ours.
+    # Those that are yet to be released stay in the status until they are: it alone knows that they are ours. What is
+    # said of declared ones can be said again.
     gone = [status for status in table.status.holds if status.name not in {hold.name for hold in holds}]
-    return HoldDecision((*statuses, *gone)[:MOST_HOLDS], ApplyHolds(holds), min(times, default=None))
+    said = (*statuses[: MOST_HOLDS - len(gone)], *gone)
+    return HoldDecision(said, ApplyHolds(holds, placed), min(times, default=None))
 
 
 def _status(hold: Hold, plan: HoldPlan, now: datetime) -> HoldStatus:

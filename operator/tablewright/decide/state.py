@@ -67,9 +67,10 @@ class StartRun:
 
 @dataclass(frozen=True)
 class ApplyHolds:
-    """Set and release tags so that the table's holds are these, in one commit."""
+    """Set these holds, and release what was placed before and is not among them, in one commit."""
 
     holds: tuple[Hold, ...]
+    placed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

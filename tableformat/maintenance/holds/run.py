@@ -1,7 +1,10 @@
-"""Brings a table's holds to what is wanted, in one commit. Run again, it does nothing."""
+"""Brings a table's holds to what is wanted, in one commit. Run again, it does nothing.
+
+What is placed or released by name touches that one tag, whatever others do at the same time.
+"""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from pyiceberg.catalog import Catalog
@@ -17,7 +20,12 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.change import Change, commit_change, snapshots_still_there
+from tableformat.errors import PermanentError
 from tableformat.maintenance.holds.planning import Hold, HoldPlan, plan_holds
+
+
+class HoldRefused(PermanentError):
+    """The state cannot be held. Nothing was changed."""
 
 
 def apply_holds(
@@ -25,14 +33,18 @@ def apply_holds(
     identifier: Identifier,
     holds: Sequence[Hold],
     *,
+    placed: Collection[str] = (),
     now: datetime,
     sleep: Callable[[float], None] = time.sleep,
 ) -> HoldPlan:
-    """What was done; holds that had to be refused are in it, and do not keep the others from being set."""
+    """What was done; holds that had to be refused are in it, and do not keep the others from being set.
+
+    Of the names in `placed`, which whoever asks has set before, those that are not wanted any more are released.
+    """
     done: list[HoldPlan] = []
 
     def prepare(table: Table) -> Change | None:
-        plan = plan_holds(".".join(identifier), table.metadata, holds, now=now)
+        plan = plan_holds(".".join(identifier), table.metadata, holds, placed=placed, now=now)
         if plan.is_empty and done:
             return None  # landed, though its answer was lost: what it did is known already
         done[:] = [plan]
@@ -40,6 +52,38 @@ def apply_holds(
 
     commit_change(catalog, identifier, prepare, sleep=sleep)
     return done[0]
+
+
+def place_hold(
+    catalog: Catalog,
+    identifier: Identifier,
+    hold: Hold,
+    *,
+    now: datetime,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """The snapshot that is held. Raises `HoldRefused` if it cannot be, now or at all."""
+    done = apply_holds(catalog, identifier, [hold], now=now, sleep=sleep)
+    name = ".".join(identifier)
+    for refusal in done.refusals:
+        raise HoldRefused(f"table {name}: {refusal.hold}: {refusal.reason}")
+    ref = catalog.load_table(identifier).metadata.refs.get(hold.tag)
+    if done.pending or hold.until <= now or ref is None:
+        reason = "its time is still to come" if done.pending else "it is over already"
+        raise HoldRefused(f"table {name}: {hold.name}: {reason}, and nothing is held")
+    return ref.snapshot_id
+
+
+def release_hold(
+    catalog: Catalog,
+    identifier: Identifier,
+    name: str,
+    *,
+    now: datetime,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Whether there was such a hold."""
+    return not apply_holds(catalog, identifier, [], placed=[name], now=now, sleep=sleep).is_empty
 
 
 def _change(table: Table, plan: HoldPlan) -> Change:

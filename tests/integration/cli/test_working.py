@@ -82,6 +82,26 @@ def test_one_table_through_its_operations(tmp_path: Path) -> None:
     assert "tablewright-hold-audit" not in table.refresh().metadata.refs
 
 
+def test_a_hold_is_placed_and_released_without_a_touch_to_others(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TABLES, 2)
+    uri = ("--catalog-uri", f"sqlite:///{tmp_path}/.tablewright/catalog.db")
+    end = ("--until", "2099-01-01T00:00:00Z")
+    tag_of_another = table.manage_snapshots().create_tag(
+        table.metadata.snapshots[0].snapshot_id, "tablewright-hold-old"
+    )
+    tag_of_another.commit()
+
+    assert run_cli("hold", "place", "sales.events", "audit", *end, *uri).code == 0
+    table.refresh().append(rows(90, 1))
+    again = run_cli("hold", "place", "sales.events", "audit", *end, *uri)
+    assert (again.code, "never moves" in again.err) == (2, True), again.err
+    to_come = run_cli("hold", "place", "sales.events", "x", *end, "--as-of", "2098-01-01T00:00:00Z", *uri)
+    assert (to_come.code, "--as-of is still to come" in to_come.err) == (2, True), to_come.err
+
+    assert run_cli("hold", "release", "sales.events", "audit", *uri).code == 0
+    assert set(table.refresh().metadata.refs) == {"main", "tablewright-hold-old"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -9,7 +9,14 @@ from pydantic import ValidationError
 from pyiceberg.table import Table
 
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
-from tableformat.maintenance.holds import Hold, apply_holds, plan_holds
+from tableformat.maintenance.holds import (
+    Hold,
+    HoldRefused,
+    apply_holds,
+    place_hold,
+    plan_holds,
+    release_hold,
+)
 from tests.integration.maintenance.faults import killed_after_every_call
 from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, append, create, later, read_all, set_ref, tag
 
@@ -75,10 +82,46 @@ def test_holds_that_are_no_longer_wanted_are_released_and_other_tags_are_not_tou
     tag(table, "release-1", ids[0])
     apply_holds(table.catalog, IDENTIFIER, [hold_on(table, ids[0])], now=later(table))
 
-    plan = apply_holds(table.catalog, IDENTIFIER, [], now=later(table))
+    apply_holds(table.catalog, IDENTIFIER, [hold_on(table, ids[0], "of-others")], now=later(table))
+
+    plan = apply_holds(table.catalog, IDENTIFIER, [], placed=["audit"], now=later(table))
 
     assert plan.to_release == ("tablewright-hold-audit",)
-    assert set(table.refresh().metadata.refs) == {"main", "release-1"}
+    assert set(table.refresh().metadata.refs) == {"main", "release-1", "tablewright-hold-of-others"}
+
+
+def test_a_hold_that_is_placed_and_released_by_name_leaves_all_others(table: Table) -> None:
+    ids = append(table, 2)
+    for number, name in enumerate(("alice", "bob")):
+        hold = hold_on(table, ids[number], name)
+        assert place_hold(table.catalog, IDENTIFIER, hold, now=later(table)) == ids[number]
+
+    assert release_hold(table.catalog, IDENTIFIER, "alice", now=later(table))
+    assert not release_hold(table.catalog, IDENTIFIER, "alice", now=later(table))
+
+    assert set(table.refresh().metadata.refs) == {"main", "tablewright-hold-bob"}
+
+
+@pytest.mark.parametrize("other", [0, 2])
+def test_a_hold_that_is_asked_for_as_of_another_time_is_refused_and_stays(table: Table, other: int) -> None:
+    ids = append(table, 3)
+    apply_holds(table.catalog, IDENTIFIER, [hold_on(table, ids[1])], now=later(table))
+    ref = table.refresh().metadata.refs["tablewright-hold-audit"]
+
+    moved = hold_on(table, ids[other], days=60)
+
+    assert "never moves" in apply_holds(table.catalog, IDENTIFIER, [moved], now=later(table)).refusals[0].reason
+    with pytest.raises(HoldRefused, match=f"set on snapshot {ids[1]}"):
+        place_hold(table.catalog, IDENTIFIER, moved, now=later(table))
+    assert table.refresh().metadata.refs["tablewright-hold-audit"] == ref
+
+
+def test_a_state_that_is_still_to_come_cannot_be_placed(table: Table) -> None:
+    append(table)
+    hold = Hold(name="year-end", as_of=later(table, days=5), until=later(table, days=9))
+
+    with pytest.raises(HoldRefused, match="still to come"):
+        place_hold(table.catalog, IDENTIFIER, hold, now=later(table))
 
 
 def test_a_time_that_is_no_longer_in_the_history_is_refused_with_what_is_left(table: Table) -> None:
@@ -140,17 +183,18 @@ def test_killed_after_every_call_and_run_again_it_ends_the_same(tmp_path: Path) 
     before = [hold_on(table, ids[0], "moved"), hold_on(table, ids[0], "released")]
     apply_holds(catalog, IDENTIFIER, before, now=later(table))
     now, rows = later(table.refresh()), read_all(table)
+    placed = [hold.name for hold in before]
     wanted = [hold_on(table, ids[0], "moved", days=90), hold_on(table, ids[1], "new")]
     catalog.close()
     shutil.copytree(original, backup)
 
     deaths = 0
     for _ in killed_after_every_call(
-        original, lambda mortal: apply_holds(mortal, IDENTIFIER, wanted, now=now, sleep=lambda _: None)
+        original, lambda mortal: apply_holds(mortal, IDENTIFIER, wanted, placed=placed, now=now, sleep=lambda _: None)
     ):
         deaths += 1
         again = LocalCatalog(original)
-        apply_holds(again, IDENTIFIER, wanted, now=now)
+        apply_holds(again, IDENTIFIER, wanted, placed=placed, now=now)
         table = again.load_table(IDENTIFIER)
         refs = table.metadata.refs
         assert {name: ref.snapshot_id for name, ref in refs.items()} == {
@@ -160,7 +204,7 @@ def test_killed_after_every_call_and_run_again_it_ends_the_same(tmp_path: Path) 
         }
         assert (refs["tablewright-hold-moved"].max_ref_age_ms or 0) > 80 * 24 * 3600 * 1000
         assert read_all(table) == rows
-        assert apply_holds(again, IDENTIFIER, wanted, now=now).is_empty
+        assert apply_holds(again, IDENTIFIER, wanted, placed=placed, now=now).is_empty
         again.close()
         shutil.rmtree(original)
         shutil.copytree(backup, original)

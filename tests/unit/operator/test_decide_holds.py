@@ -98,7 +98,7 @@ def test_a_hold_that_is_no_longer_declared_is_released_and_then_forgotten() -> N
     tag(simulation, "audit", timedelta(days=100))
     simulation.look()
     simulation.change_spec()
-    assert simulation.look().apply == ApplyHolds(())
+    assert simulation.look().apply == ApplyHolds((), placed=("audit",))
     assert states(simulation) == {"audit": HoldState.HELD}, "until it is released"
     put(simulation, refs={"main": simulation.observed.metadata.refs["main"]})
     assert simulation.look().apply is None
@@ -108,6 +108,26 @@ def test_a_hold_that_is_no_longer_declared_is_released_and_then_forgotten() -> N
 def test_the_holds_of_a_table_that_never_declared_any_are_left_alone() -> None:
     simulation = holding()
     tag(simulation, "somebody-elses", timedelta(days=100))
+    assert simulation.look().apply is None
+
+
+def test_holds_that_others_placed_are_left_alone_though_the_table_declares_its_own() -> None:
+    simulation = holding(AUDIT, suspend=True)
+    tag(simulation, "audit", timedelta(days=100))
+    tag(simulation, "somebody-elses", timedelta(days=100))
+    assert simulation.look().apply is None
+    simulation.change_spec(suspend=True)
+    assert simulation.look().apply == ApplyHolds((), placed=("audit",))
+
+
+def test_a_hold_of_another_s_name_and_time_is_refused_and_never_released() -> None:
+    simulation = holding(hold("audit", as_of=timedelta(0), until=timedelta(days=9)), suspend=True)
+    tag(simulation, "audit", timedelta(days=100))
+    assert simulation.look().apply is None
+    [status] = simulation.table.status.holds
+    assert status.state is HoldState.REFUSED
+    assert "never moves" in str(status.message)
+    simulation.change_spec(suspend=True)
     assert simulation.look().apply is None
 
 

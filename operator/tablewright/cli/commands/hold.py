@@ -66,7 +66,7 @@ def place(
     """
     from pydantic import ValidationError
 
-    from tableformat.maintenance.holds import Hold
+    from tableformat.maintenance.holds import Hold, HoldRefused, place_hold
     from tablewright.cli.exits import InputError
     from tablewright.cli.output import echo
     from tablewright.cli.running import time_option
@@ -75,14 +75,17 @@ def place(
     end, start = time_option("until", until), now if as_of is None else time_option("as-of", as_of)
     if end <= now:
         raise InputError("--until is over already")
+    if start > now:
+        raise InputError("--as-of is still to come: declare the hold, or place it then")
     try:
         wanted = Hold(name=name, as_of=start, until=end)
     except ValidationError:
         raise InputError(f"{name!r} is no hold's name: use a-z, 0-9, - and .") from None
     found = _address(table, catalog, catalog_uri, properties, None, None)
-    others = [hold for hold in _present(found.load().metadata) if hold.name != name]
-    _apply(found, [*others, wanted], now)
-    held = found.load().metadata.refs[wanted.tag].snapshot_id
+    try:
+        held = place_hold(found.catalog, found.identifier, wanted, now=now)
+    except HoldRefused as refused:
+        raise InputError(str(refused)) from None
     echo(f"{found.name}: {name} holds snapshot {held} until {end:{_TIME}}")
 
 
@@ -98,27 +101,16 @@ def release(
 
     Example: tablewright hold release sales.payments audit-2026q3 --catalog lake
     """
+    from tableformat.maintenance.holds import release_hold
     from tablewright.api.admission.problems import did_you_mean
     from tablewright.cli.exits import InputError
     from tablewright.cli.output import echo
 
     found = _address(table, catalog, catalog_uri, properties, None, None)
-    present = _present(found.load().metadata)
-    kept = [hold for hold in present if hold.name != name]
-    if len(kept) == len(present):
-        names = [hold.name for hold in present]
+    if not release_hold(found.catalog, found.identifier, name, now=datetime.now(UTC)):
+        names = [hold.name for hold in _present(found.load().metadata)]
         raise InputError(f"there is no hold {name!r}: {did_you_mean(name, names) if names else 'the table has none'}")
-    _apply(found, kept, datetime.now(UTC))
     echo(f"{found.name}: {name} is released")
-
-
-def _apply(found: "AddressedTable", holds: "list[Hold]", now: datetime) -> None:
-    from tableformat.maintenance.holds import apply_holds
-    from tablewright.cli.exits import InputError
-
-    done = apply_holds(found.catalog, found.identifier, holds, now=now)
-    if done.refusals:
-        raise InputError("; ".join(f"{refusal.hold}: {refusal.reason}" for refusal in done.refusals))
 
 
 def _present(metadata: "TableMetadata") -> "list[Hold]":
