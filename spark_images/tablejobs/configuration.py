@@ -11,6 +11,8 @@ from tablejobs.pods import DriverPod
 
 ATTEMPTS = 4
 IDLE_SECONDS = 30
+_LONGEST_PREFIX = 47  # Spark refuses a longer one: "-exec-" and a number must fit into a label after it
+_RANDOM_END = 5  # of a pod's name, by the Job controller
 # Java plans and moves bytes, and Python computes: a compiler that thinks longer takes more time than it gives back.
 _QUIET_JAVA = "-XX:-UsePerfData -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
@@ -52,7 +54,7 @@ def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]
         "spark.kubernetes.driver.pod.name": driver.name,  # the owner of the executors' pods
         "spark.kubernetes.container.image": driver.image,
         "spark.kubernetes.authenticate.executor.serviceAccountName": driver.service_account,
-        "spark.kubernetes.executor.podNamePrefix": driver.name[:47].rstrip("-."),  # Spark takes no longer one
+        "spark.kubernetes.executor.podNamePrefix": _name_prefix(driver.name),
         "spark.kubernetes.executor.podTemplateFile": str(template),
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
         "spark.kubernetes.executor.disableConfigMap": "true",
@@ -68,6 +70,18 @@ def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]
         "spark.executor.memoryOverhead": _spark_memory(size.memory_bytes - HEAP_BYTES),
         "spark.executor.extraJavaOptions": _QUIET_JAVA,
     }
+
+
+def _name_prefix(pod: str) -> str:
+    """The executors' hostnames begin with it, too, and Spark writes `_` there for a dot, which no hostname may have.
+
+    Of a name that is too long, the end is kept: it is what tells the pods of one Job apart.
+    """
+    name = pod.replace(".", "-")
+    if len(name) <= _LONGEST_PREFIX:
+        return name
+    end = name[-_RANDOM_END:]
+    return f"{name[: _LONGEST_PREFIX - 1 - len(end)].rstrip('-')}-{end}"
 
 
 def _coming_and_going(executors: int) -> dict[str, str]:

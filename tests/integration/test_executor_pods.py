@@ -31,6 +31,7 @@ from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
+RUN = "by.hand"  # a name may have dots, and a hostname may not
 CITIES = ("Delhi", "Kochi", "Pune", "Surat")
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -121,11 +122,11 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
         crds,
         *("apply", "-n", kube_namespace, "-f", "-"),
         stdin=json.dumps(
-            {"apiVersion": API_VERSION, "kind": "MaintenanceRun", "metadata": {"name": "by-hand"}, "spec": run}
+            {"apiVersion": API_VERSION, "kind": "MaintenanceRun", "metadata": {"name": RUN}, "spec": run}
         ),
     )
     made = client.CustomObjectsApi(kube_api).get_namespaced_custom_object(
-        "tablewright.dev", "v1alpha1", kube_namespace, "maintenanceruns", "by-hand"
+        "tablewright.dev", "v1alpha1", kube_namespace, "maintenanceruns", RUN
     )
     policy = effective_policy(declared, [], lake)
     job = build_job(parse(MaintenanceRun, made), declared, policy, lake, JobSettings(image="jobs:1"))
@@ -149,7 +150,7 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
         assert report.succeeded, log
         eventually(lambda: _executor_pods(core, kube_namespace), lambda left: left == [])
         eventually(
-            lambda: batch.read_namespaced_job("by-hand", kube_namespace).status.succeeded, lambda count: count == 1
+            lambda: batch.read_namespaced_job(RUN, kube_namespace).status.succeeded, lambda count: count == 1
         )
         eventually(lambda: processes.running, lambda running: not running)
 
@@ -180,7 +181,7 @@ def create_table(config: ConfigMapConfig, declared: ManagedTable) -> Table:
 
 
 def _is_driver(name: str) -> bool:
-    return name.startswith("by-hand-") and "-exec-" not in name
+    return name.startswith(f"{RUN}-") and "-exec-" not in name
 
 
 def _executor_pods(core: client.CoreV1Api, namespace: str) -> list[str]:

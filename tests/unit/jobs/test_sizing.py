@@ -153,6 +153,26 @@ def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
     assert found["spark.kubernetes.container.image"] == "jobs:1"
 
 
+@pytest.mark.parametrize(
+    ("pod", "prefix"),
+    [
+        ("run-1-abcde", "run-1-abcde"),
+        ("sales.payments-compact-abcde", "sales-payments-compact-abcde"),
+        ("p" * 41 + "-abcde", "p" * 41 + "-abcde"),
+        ("p" * 57 + "-abcde", "p" * 41 + "-abcde"),
+        ("p" * 40 + ".daily-0123456789-abcde", "p" * 40 + "-abcde"),
+    ],
+)
+def test_executors_have_a_name_that_is_a_hostname_too_and_their_drivers_alone(
+    pod: str, prefix: str, tmp_path: Path
+) -> None:
+    driver = DriverPod.from_environment({**ENVIRONMENT, "TABLEWRIGHT_POD_NAME": pod})
+    found = spark_configuration(JobSize(2, 1, 1, GIB), driver, scratch=tmp_path, logging=tmp_path / "log4j2")
+    assert found["spark.kubernetes.executor.podNamePrefix"] == prefix
+    assert len(prefix) <= 47
+    assert found["spark.kubernetes.driver.pod.name"] == pod
+
+
 def test_the_template_is_told_whose_executors_they_are(tmp_path: Path) -> None:
     driver = DriverPod.from_environment(ENVIRONMENT)
     assert driver is not None
