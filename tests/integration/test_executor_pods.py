@@ -121,9 +121,7 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
     kubectl(
         crds,
         *("apply", "-n", kube_namespace, "-f", "-"),
-        stdin=json.dumps(
-            {"apiVersion": API_VERSION, "kind": "MaintenanceRun", "metadata": {"name": RUN}, "spec": run}
-        ),
+        stdin=json.dumps({"apiVersion": API_VERSION, "kind": "MaintenanceRun", "metadata": {"name": RUN}, "spec": run}),
     )
     made = client.CustomObjectsApi(kube_api).get_namespaced_custom_object(
         "tablewright.dev", "v1alpha1", kube_namespace, "maintenanceruns", RUN
@@ -149,9 +147,7 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
         report = JobReport.model_validate_json(machine.endings[driver].message or "{}")
         assert report.succeeded, log
         eventually(lambda: _executor_pods(core, kube_namespace), lambda left: left == [])
-        eventually(
-            lambda: batch.read_namespaced_job(RUN, kube_namespace).status.succeeded, lambda count: count == 1
-        )
+        eventually(lambda: batch.read_namespaced_job(RUN, kube_namespace).status.succeeded, lambda count: count == 1)
         eventually(lambda: processes.running, lambda running: not running)
 
     assert report.compaction is not None

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.catalogs.purge import delete_files_of, dropped_table
 from tableformat.declaration import TableLocation
-from tableformat.declaration.locations import places_of
 from tableformat.errors import PermanentError, TransientError
 
 

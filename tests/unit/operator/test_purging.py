@@ -12,7 +12,8 @@ from pyiceberg.catalog import Catalog
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance.storage import Deleted
 from tableformat.maintenance.storage.local import LocalStore
-from tests.unit.operator.test_reconciler import FINALIZER, NOW, TABLE, Answer, World
+from tests.unit.operator.test_reconciler import FINALIZER, TABLE, Answer, World
+from tests.unit.operator.values import NOW
 
 NAME = ("sales", "events")
 
