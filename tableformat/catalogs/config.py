@@ -1,7 +1,8 @@
 """What it takes to open a catalog, as values that travel: from a custom resource or a file into a job's specification.
 
 A configuration is frozen, refuses unknown fields, and survives a round trip through JSON. `properties` go to
-PyIceberg as they are (storage access, for one) and may hold secrets, so they are left out of every `repr`.
+PyIceberg as they are (storage access, for one) and may hold secrets, so they are left out of every `repr`, and whatever
+was given out of every error. A model that holds a configuration has to say the same of its own errors.
 """
 
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Config(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: str = Field(min_length=1, max_length=253)
     properties: dict[str, str] = Field(default_factory=dict, repr=False)

@@ -8,7 +8,10 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 
-_SQL_TYPES = {"sql", "in-memory"}
+_DEFAULTS = {
+    "sql": {},  # nothing is chosen for a database that is to be kept: in memory, its tables would go with the process
+    "in-memory": {"uri": "sqlite:///:memory:"},
+}
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
@@ -25,7 +28,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
 
             return JavaLayoutDynamoDbCatalog(config)
         case PyIcebergConfig():
-            if config.properties.get("type") in _SQL_TYPES:
+            if config.properties.get("type") in _DEFAULTS:
                 return _open_sql(_sql(config))  # the same tables in the same database, committed our way
             return load_catalog(config.name, **config.properties)
 
@@ -37,10 +40,9 @@ def _open_sql(config: SqlConfig) -> Catalog:
 
 
 def _sql(config: PyIcebergConfig) -> SqlConfig:
-    properties = {key: value for key, value in config.properties.items() if key not in ("type", "uri", "warehouse")}
-    return SqlConfig(
-        name=config.name,
-        uri=config.properties.get("uri", "sqlite:///:memory:"),
-        warehouse=config.properties["warehouse"],
-        properties=properties,
-    )
+    known = ("type", "uri", "warehouse")
+    given = {**_DEFAULTS[config.properties["type"]], **config.properties}
+    if missing := [key for key in known if not given.get(key)]:
+        raise ValueError(f"catalog {config.name} of type {given['type']} needs the property {' and '.join(missing)}")
+    properties = {key: value for key, value in config.properties.items() if key not in known}
+    return SqlConfig(name=config.name, uri=given["uri"], warehouse=given["warehouse"], properties=properties)

@@ -26,7 +26,7 @@ _LONGEST_MESSAGE = 1000
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # a catalog may have a password
 
 
 class RunReference(_Value):

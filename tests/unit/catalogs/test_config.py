@@ -3,7 +3,15 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+from tableformat.catalogs import (
+    CatalogConfig,
+    ConfigMapConfig,
+    DynamoDbConfig,
+    PyIcebergConfig,
+    SqlConfig,
+    open_catalog,
+)
+from tableformat.maintenance.job import MaintenanceJob
 
 ADAPTER: TypeAdapter[CatalogConfig] = TypeAdapter(CatalogConfig)
 SECRET = {"s3.secret-access-key": "hush"}
@@ -32,6 +40,29 @@ def test_an_unknown_field_or_kind_is_refused() -> None:
         ADAPTER.validate_python({"type": "sql", "name": "lake", "uri": "sqlite://", "wharehouse": "x"})
     with pytest.raises(ValidationError, match="type"):
         ADAPTER.validate_python({"type": "nosuch", "name": "lake"})
+
+
+def test_no_error_shows_a_secret() -> None:
+    address = "postgresql://user:hush@host/db"
+    with pytest.raises(ValidationError, match="warehouse") as of_a_catalog:
+        SqlConfig.model_validate({"name": "lake", "uri": address, "url": address})
+    with pytest.raises(ValidationError, match="catalog") as of_a_job:
+        MaintenanceJob.model_validate({"catalog": {"type": "sqll", "name": "lake", "uri": address}})
+    assert "hush" not in str(of_a_catalog.value) + str(of_a_job.value)
+
+
+@pytest.mark.parametrize(
+    ("properties", "missing"),
+    [
+        ({"type": "sql", "warehouse": "file:///w"}, "type sql needs the property uri"),
+        ({"type": "sql", "uri": "sqlite:///c.db"}, "type sql needs the property warehouse"),
+        ({"type": "sql"}, "type sql needs the property uri and warehouse"),
+        ({"type": "in-memory"}, "type in-memory needs the property warehouse"),
+    ],
+)
+def test_a_property_without_which_a_catalog_cannot_be_opened_is_named(properties: dict[str, str], missing: str) -> None:
+    with pytest.raises(ValueError, match=missing):
+        open_catalog(PyIcebergConfig(name="lake", properties=properties))
 
 
 def test_a_configuration_cannot_be_changed() -> None:
