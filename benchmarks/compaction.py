@@ -31,7 +31,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, compact
-from tests.integration.compaction.deletes import delete_positions
+from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.servers.spark import LocalSpark
 
 TARGET = 512 * 1024 * 1024
@@ -52,6 +52,8 @@ JAVA = {
     "sort by a string": "strategy => 'sort', sort_order => 'key'",
     "z-order of two": "strategy => 'sort', sort_order => 'zorder(city, amount)'",
 }
+DELETES, EQUALITY_DELETES = " with deletes", " with equality deletes"
+LINES = [*product(OURS, ("", DELETES)), ("bin-pack", EQUALITY_DELETES)]
 
 
 class Bench:
@@ -77,17 +79,23 @@ class Bench:
                     }
                 )
             )
-        self.plain = table.refresh().metadata_location
+        plain = table.refresh().metadata_location
         paths = [task.file.file_path for task in table.scan().plan_files()]
         deleted = range(0, each, 20)
         for start in range(0, files, 10):  # one row of twenty, as merge-on-read writers leave them
             delete_positions(table, dict.fromkeys(paths[start : start + 10], deleted))
-        self.with_deletes = table.refresh().metadata_location
+        upserted = self.catalog.register_table(("db", "upserted"), plain)
+        delete_equal(upserted, ["id"], [{"id": number} for number in range(0, rows, 20)])  # as Flink's upserts do
+        self.states = {
+            "": plain,
+            DELETES: table.refresh().metadata_location,
+            EQUALITY_DELETES: upserted.refresh().metadata_location,
+        }
 
-    def fresh(self, *, deletes: bool) -> str:
+    def fresh(self, state: str) -> str:
         """A table of its own with the original files; rewriting it leaves those as they are."""
         name = f"t_{uuid.uuid4().hex[:8]}"
-        self.catalog.register_table(("db", name), self.with_deletes if deletes else self.plain)
+        self.catalog.register_table(("db", name), self.states[state])
         return name
 
     def data_files(self, name: str) -> int:
@@ -133,8 +141,8 @@ def main() -> None:
         bench = Bench(folder, arguments.rows, arguments.files)
         spark.use_sqlite_catalog(bench.name, bench.database, bench.warehouse)
 
-        def java(work: str, deletes: bool) -> float:
-            name = bench.fresh(deletes=deletes)
+        def java(work: str, state: str) -> float:
+            name = bench.fresh(state)
             call = (
                 f"CALL {bench.name}.system.rewrite_data_files(table => 'db.{name}', {JAVA[work]}, options => "
                 f"map('target-file-size-bytes', '{TARGET}', 'rewrite-all', 'true'))"
@@ -143,18 +151,18 @@ def main() -> None:
             require_one_file(bench, name)
             return seconds
 
-        def ours(work: str, deletes: bool) -> tuple[float, int]:
-            name = bench.fresh(deletes=deletes)
+        def ours(work: str, state: str) -> tuple[float, int]:
+            name = bench.fresh(state)
             found = our_side.submit(compact_once, bench.config, name, work).result()
             require_one_file(bench, name)
             return found
 
         print(f"{arguments.rows} rows in {arguments.files} files; warm: the median of {arguments.repeat - 1} runs")
-        for work, deletes in product(OURS, (False, True)):
-            line = work + " with deletes" if deletes else work
+        for work, state in LINES:
+            line = work + state
             if arguments.only and line not in arguments.only:
                 continue
-            runs = [(java(work, deletes), *ours(work, deletes)) for _ in range(arguments.repeat)]
+            runs = [(java(work, state), *ours(work, state)) for _ in range(arguments.repeat)]
             (java_cold, ours_cold, _), warm = runs[0], runs[1:]
             java_warm, ours_warm = (statistics.median(run[side] for run in warm) for side in (0, 1))
             print(

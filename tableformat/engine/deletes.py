@@ -6,7 +6,7 @@ Everything is done on whole columns; what is held in memory is the deletes of on
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 from tableformat.engine.delete_writing import PATH_ID, POSITION_ID
+from tableformat.engine.equality import EqualityKeys
 from tableformat.engine.errors import UnreadableDataFile
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import file_errors, read_batches
@@ -33,8 +34,18 @@ _PATH_AND_POSITION = Schema(
     NestedField(PATH_ID, "file_path", StringType(), required=True),
     NestedField(POSITION_ID, "pos", LongType(), required=True),
 )
+_POSITION_BYTES = 2 * 8  # as they come, and in order
+_KEY_BYTES = 64  # its hash, place and number in order and before; and of each value as much, for texts of some length
+_UNPACKED = 4  # longer texts than that, in memory and in a file
 _POSITIONS = TargetSchema.of(_PATH_AND_POSITION)
 _BY_NAME = create_mapping_from_schema(_PATH_AND_POSITION)
+
+
+def held_bytes(task: RewriteTask) -> int:
+    """About the memory that the deletes of a task take while it runs."""
+    positions = sum(deletes.records for deletes in task.position_deletes) * _POSITION_BYTES
+    keys = sum(deletes.records * (1 + len(deletes.equality_ids)) for deletes in task.equality_deletes) * _KEY_BYTES
+    return positions + keys + sum(deletes.size_bytes for deletes in task.equality_deletes) * _UNPACKED
 
 
 class TaskDeletes:
@@ -59,81 +70,24 @@ class FileDeletes:
     """The deletes of one file, applied to its batches in file order."""
 
     positions: Positions
-    equality: "list[EqualityKeys]"
+    equality: list[EqualityKeys]
     sequence_number: int
     rows_deleted: int = 0
     _row: int = 0
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         start, self._row = self._row, self._row + batch.num_rows
-        keep: pa.Array | None = None
+        deleted = np.zeros(batch.num_rows, dtype=bool)
         first, last = np.searchsorted(self.positions, [start, self._row])
-        if last > first:
-            mask = np.ones(batch.num_rows, dtype=bool)
-            mask[self.positions[first:last] - start] = False
-            keep = pa.array(mask)
+        deleted[self.positions[first:last] - start] = True
         for keys in self.equality:
-            survivors = pc.invert(keys.matches(batch, self.sequence_number))
-            keep = survivors if keep is None else pc.and_(keep, survivors)
-        if keep is None:
+            columns = [key_column(batch, path) for path in keys.paths]
+            deleted |= keys.matches(columns, self.sequence_number)
+        if not deleted.any():
             return batch
-        kept = batch.filter(keep)
+        kept = batch.filter(pa.array(~deleted))
         self.rows_deleted += batch.num_rows - kept.num_rows
         return kept
-
-
-class EqualityKeys:
-    """The deleted keys of one set of columns, each with the youngest delete that names it."""
-
-    def __init__(self, schema: Schema, field_ids: Sequence[int]) -> None:
-        self._paths = [column_path(schema, field_id) for field_id in field_ids]
-        self._value_sets: list[pa.Array] = []
-        self._pair_sets: list[pa.Array] = []
-        self._youngest_by_code: Positions = _NO_POSITIONS
-        self.youngest = -1
-
-    def load(self, deletes: list[tuple[int, list[pa.Array]]]) -> None:
-        """Take the key columns of every delete file, with its sequence number."""
-        numbers = np.concatenate([np.full(len(columns[0]), number, np.int64) for number, columns in deletes])
-        self.youngest = int(numbers.max(initial=-1))
-        columns = [pa.chunked_array([c[i] for _, c in deletes]).combine_chunks() for i in range(len(self._paths))]
-        codes: pa.Array | None = None
-        for column in columns:
-            values = pc.unique(column)
-            self._value_sets.append(values)
-            index = pc.index_in(column, value_set=values).cast(pa.int64())
-            if codes is None:
-                codes = index
-            else:
-                # Pairs are numbered again at each step, so that many columns cannot overflow the number.
-                pairs = _pair(codes, index, len(values))
-                self._pair_sets.append(pc.unique(pairs))
-                codes = pc.index_in(pairs, value_set=self._pair_sets[-1]).cast(pa.int64())
-        if codes is None:
-            raise ValueError("an equality delete without columns")
-        places = codes.to_numpy(zero_copy_only=False)
-        self._youngest_by_code = np.full(int(places.max(initial=-1)) + 1, -1, np.int64)
-        np.maximum.at(self._youngest_by_code, places, numbers)
-
-    def matches(self, batch: pa.RecordBatch, sequence_number: int) -> pa.Array:
-        """Which rows are deleted, if their file has this sequence number."""
-        codes: pa.Array | None = None
-        for number, (path, values) in enumerate(zip(self._paths, self._value_sets, strict=True)):
-            index = pc.index_in(key_column(batch, path), value_set=values).cast(pa.int64())
-            if codes is None:
-                codes = index
-            else:
-                pairs = _pair(codes, index, len(values))
-                codes = pc.index_in(pairs, value_set=self._pair_sets[number - 1], skip_nulls=True).cast(pa.int64())
-        if codes is None:
-            raise ValueError("an equality delete without columns")
-        found = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
-        youngest = np.append(self._youngest_by_code, -1)[found]
-        return pa.array((found >= 0) & (youngest > sequence_number))
-
-
-def _pair(left: pa.Array, right: pa.Array, size: int) -> pa.Array:
-    return pc.add(pc.multiply(left, size), right)
 
 
 def column_path(schema: Schema, field_id: int) -> tuple[int, ...]:
@@ -172,18 +126,29 @@ def key_column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
 def _read_positions(io: FileIO, task: RewriteTask) -> dict[str, list[tuple[int, Positions]]]:
     """By data file: the deleted positions, each with the sequence number of its delete file."""
     found: dict[str, list[tuple[int, Positions]]] = defaultdict(list)
-    wanted = pa.array([source.path for source in task.sources], pa.large_string())
+    wanted = {source.path for source in task.sources}
     for deletes in task.position_deletes:
         if deletes.content_range is not None:
             path, positions = _read_vector(io, deletes)
             found[path].append((deletes.sequence_number, positions))
             continue
         for batch in _position_batches(io, deletes):
-            paths = batch.column("file_path").cast(pa.large_string())
-            for path in pc.unique(paths.filter(pc.is_in(paths, value_set=wanted))).to_pylist():
-                rows = batch.column("pos").filter(pc.equal(paths, path))
-                found[path].append((deletes.sequence_number, rows.cast(pa.int64()).to_numpy(zero_copy_only=False)))
+            for path, rows in _by_path(batch, wanted):
+                found[path].append((deletes.sequence_number, rows))
     return found
+
+
+def _by_path(batch: pa.RecordBatch, wanted: Set[str]) -> Iterator[tuple[str, Positions]]:
+    """The positions in each of the files that are wanted, in one walk, however many files there are."""
+    encoded = pc.dictionary_encode(batch.column("file_path").cast(pa.large_string()), null_encoding="encode")
+    paths = encoded.dictionary.to_pylist()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.fromiter((path in wanted for path in paths), np.bool_, len(paths))[codes])
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    positions = batch.column("pos").cast(pa.int64()).to_numpy(zero_copy_only=False)[rows]
+    starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+        yield paths[codes[rows[start]]], positions[start:end]
 
 
 def _position_batches(io: FileIO, deletes: DeleteFile) -> Iterator[pa.RecordBatch]:
@@ -233,12 +198,10 @@ def _read_equality(io: FileIO, task: RewriteTask) -> list[EqualityKeys]:
         target = TargetSchema.of(schema)
         for batch in read_batches(io, _as_source(deletes), target, name_mapping=None, identity_values={}):
             by_columns[field_ids].append((deletes.sequence_number, [key_column(batch, path) for path in paths]))
-    loaded = []
-    for field_ids, columns in by_columns.items():
-        keys = EqualityKeys(task.read_schema, field_ids)
-        keys.load(columns)
-        loaded.append(keys)
-    return loaded
+    return [
+        EqualityKeys([column_path(task.read_schema, field_id) for field_id in field_ids], columns)
+        for field_ids, columns in by_columns.items()
+    ]
 
 
 def _key_schema(schema: Schema, field_ids: Sequence[int]) -> Schema:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from tableformat.engine import RewriteTask
+from tableformat.engine.deletes import held_bytes
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -21,6 +22,7 @@ JAVA_BYTES = HEAP_BYTES + 256 * MIB  # its classes, code and threads are outside
 LEAST_TASK_BYTES = 512 * MIB  # Python with its libraries, and the batches of a task that streams
 LEAST_EXECUTOR_BYTES = HEAP_BYTES + 64 * MIB  # with less, Java would have more than its container
 MOST_DOUBLINGS = 6
+_USUAL_DELETES_BYTES = 64 * MIB  # for which the least has room
 
 
 class ExecutorLimits(BaseModel):
@@ -127,4 +129,5 @@ def _parts(task: RewriteTask) -> int:
 
 
 def _task_bytes(task: RewriteTask) -> int:
-    return LEAST_TASK_BYTES if task.order is None else max(LEAST_TASK_BYTES, task.memory_bytes)
+    rows = LEAST_TASK_BYTES if task.order is None else max(LEAST_TASK_BYTES, task.memory_bytes)
+    return rows + max(0, held_bytes(task) - _USUAL_DELETES_BYTES)

@@ -1,12 +1,16 @@
 """How large a job becomes, and what Spark is told of it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tableformat.engine import DeleteFile, RewriteTask
 from tableformat.maintenance.job import JobReport
 from tableformat.maintenance.sizing import (
     GIB,
@@ -36,6 +40,9 @@ ENVIRONMENT = {
     "KUBERNETES_SERVICE_HOST": "10.96.0.1",
     "KUBERNETES_SERVICE_PORT": "443",
 }
+
+
+UNORDERED = {"source_bytes": MIB, "target_file_bytes": MIB, "order": None}
 
 
 def work(size: int, parts: int = 100, task_bytes: int = LEAST_TASK_BYTES) -> Workload:
@@ -86,6 +93,19 @@ def test_after_a_kill_for_memory_each_task_gets_twice_as_much_and_the_size_says_
         "after running out of memory: one task at once, with all of the 4096 MiB that jobs.executors.memory allows"
     )
     assert fourth == third
+
+
+def test_a_task_with_many_deletes_gets_memory_for_them() -> None:
+    def asked(**deletes: tuple[DeleteFile, ...]) -> int:
+        nothing: dict[str, tuple[DeleteFile, ...]] = {"position_deletes": (), "equality_deletes": ()}
+        return Workload.of([cast("RewriteTask", SimpleNamespace(**UNORDERED, **(nothing | deletes)))]).task_bytes
+
+    keys = DeleteFile("k", "PARQUET", 40 * MIB, 5_000_000, 2, equality_ids=(1,))
+    positions = DeleteFile("p", "PARQUET", 40 * MIB, 10_000_000, 2)
+    assert asked(equality_deletes=(replace(keys, records=1000, size_bytes=MIB),)) == LEAST_TASK_BYTES
+    assert asked(equality_deletes=(keys,)) > LEAST_TASK_BYTES + 500 * MIB  # as measured with keys of 17 characters
+    assert asked(equality_deletes=(keys, keys)) > LEAST_TASK_BYTES + 1000 * MIB
+    assert asked(position_deletes=(positions,)) > LEAST_TASK_BYTES + 80 * MIB
 
 
 def test_a_driver_alone_does_fewer_tasks_at_once_after_a_kill() -> None:

@@ -1,0 +1,44 @@
+"""Positions of many files are found in one walk through a delete file."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from tableformat.engine import DeleteFile, RewriteTask, SourceFile
+from tableformat.engine.deletes import TaskDeletes
+
+
+def task_of(folder: Path, named: list[str], positions: list[int], sources: list[str]) -> RewriteTask:
+    file = folder / "deletes.parquet"
+    pq.write_table(pa.table({"file_path": named, "pos": pa.array(positions, pa.int64())}), file)
+    deletes = DeleteFile(str(file), "PARQUET", file.stat().st_size, len(named), 2)
+    return cast(
+        "RewriteTask",
+        SimpleNamespace(
+            sources=[SourceFile(path, "PARQUET", 1, 10, 1) for path in sources],
+            position_deletes=(deletes,),
+            equality_deletes=(),
+        ),
+    )
+
+
+def test_each_file_gets_its_own_positions_though_those_of_others_lie_between(tmp_path: Path) -> None:
+    task = task_of(tmp_path, ["b", "a", "x", "b", "a", "b", "x"], [3, 1, 5, 2, 1, 9, 0], ["a", "b", "c"])
+    deletes = TaskDeletes(PyArrowFileIO(), task)
+    assert [deletes.of(source).positions.tolist() for source in task.sources] == [[1], [2, 3, 9], []]
+
+
+def test_one_delete_file_for_very_many_files_is_read_in_a_moment(tmp_path: Path) -> None:
+    paths = [f"s3://bucket/warehouse/db/events/data/day=2026-11-16/00000-0-{i:012d}.parquet" for i in range(20_000)]
+    task = task_of(tmp_path, paths, [0] * len(paths), paths)
+
+    started = time.process_time()
+    deletes = TaskDeletes(PyArrowFileIO(), task)
+
+    assert time.process_time() - started < 2  # a walk for each of them would take several seconds
+    assert all(deletes.of(source).positions.tolist() == [0] for source in task.sources)
