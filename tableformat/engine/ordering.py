@@ -1,12 +1,14 @@
 """Puts the rows of a task in order, within a limit of memory.
 
-Beyond its memory a sort continues on local disk: sorted runs are spilled and merged in small pieces, so that what a
-task holds does not depend on how many rows it has. What the order is, `sort_keys` knows.
+Beyond its memory a sort continues on local disk: sorted runs are spilled and merged in small pieces, only so many at a
+time as the memory has room for, so that what a task holds does not depend on how many rows it has. What the order is,
+`sort_keys` knows.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +20,21 @@ from tableformat.engine.sort_codes import Numbers
 from tableformat.engine.sort_keys import SortKeys
 
 _PIECE_ROWS = 128 * 1024
-_PIECE_BYTES = 8 * 1024 * 1024
+_LEAST_PIECE_BYTES, _MOST_PIECE_BYTES = 16 * 1024, 8 * 1024 * 1024
 _PIECES_AHEAD = 8
+_RUNS_AT_ONCE = 16
+# Room for a piece of each run that is merged, for all of these in one, for their keys, and for pieces on their way.
+_PIECES_IN_MEMORY = 64
 
 
 def in_order(
     batches: Iterable[pa.RecordBatch], keys: SortKeys, *, memory_bytes: int, workers: Workers
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all batches in order."""
+    piece_bytes = min(max(memory_bytes // _PIECES_IN_MEMORY, _LEAST_PIECE_BYTES), _MOST_PIECE_BYTES)
+    sort = _Sort(keys, workers, piece_bytes)
     with ExitStack() as cleanup:
+        spilled = _Spilled(cleanup)
         runs: list[_Run] = []
         held = _Held()
         for batch in batches:
@@ -35,15 +43,42 @@ def in_order(
             held.add(batch)
             # The rows of a run are held once; beside them are one column of them, their keys, and pieces on their way.
             if held.size_bytes > memory_bytes // 2:
-                runs.append(_spilled(held, keys, workers, cleanup))
+                runs.append(spilled.run(held.in_order(sort), held.size_bytes))
                 held = _Held()
         if not runs:
-            yield from held.in_order(keys, workers)
+            yield from held.in_order(sort)
             return
         if held.size_bytes:
-            runs.append(_spilled(held, keys, workers, cleanup))
+            runs.append(spilled.run(held.in_order(sort), held.size_bytes))
         del held
-        yield from _merged(runs, keys, workers)
+        while len(runs) > _RUNS_AT_ONCE:
+            runs = _fewer(runs, sort, spilled)
+        yield from _merged(runs, sort)
+
+
+@dataclass(frozen=True)
+class _Sort:
+    """What rows are ordered by, and how they are handed on."""
+
+    keys: SortKeys
+    workers: Workers
+    piece_bytes: int
+
+    def places(self, rows: pa.Table) -> Numbers:
+        return self.keys.order(rows, self.workers)
+
+    def taken(self, rows: pa.RecordBatch, places: Numbers, size_bytes: int) -> Iterator[pa.RecordBatch]:
+        """The rows at these places, in pieces that the cores make ahead; a piece is small, however wide rows are."""
+        indices = pa.array(places)
+        piece = max(1, min(_PIECE_ROWS, self.piece_bytes * rows.num_rows // max(size_bytes, 1)))
+        for _, batch in in_turn(
+            self.workers,
+            range(0, len(indices), piece),
+            lambda start: rows.take(indices.slice(start, piece)),
+            weight=lambda _: 1,
+            limit=max(_PIECES_AHEAD, self.workers.cores),
+        ):
+            yield batch
 
 
 class _Held:
@@ -62,13 +97,12 @@ class _Held:
             pieces.append(column)
         self.size_bytes += batch.nbytes
 
-    def in_order(self, keys: SortKeys, workers: Workers) -> Iterator[pa.RecordBatch]:
+    def in_order(self, sort: _Sort) -> Iterator[pa.RecordBatch]:
         """Gives the rows away in order; nothing is held any more afterwards."""
         if self._schema is None:
             return
-        rows = pa.RecordBatch.from_arrays(list(workers.map(_together, self._columns)), schema=self._schema)
-        places = keys.order(pa.Table.from_batches([rows]), workers)
-        yield from _taken(rows, places, workers, self.size_bytes)
+        rows = pa.RecordBatch.from_arrays(list(sort.workers.map(_together, self._columns)), schema=self._schema)
+        yield from sort.taken(rows, sort.places(pa.Table.from_batches([rows])), self.size_bytes)
 
 
 def _together(pieces: list[pa.Array]) -> pa.Array:
@@ -77,56 +111,62 @@ def _together(pieces: list[pa.Array]) -> pa.Array:
     return array
 
 
-def _taken(rows: pa.RecordBatch, places: Numbers, workers: Workers, size_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows at these places, in pieces that the cores make ahead."""
-    indices = pa.array(places)
-    piece = _piece_rows(size_bytes, rows.num_rows)
-    starts = range(0, len(indices), piece)
-    for _, batch in in_turn(
-        workers,
-        starts,
-        lambda start: rows.take(indices.slice(start, piece)),
-        weight=lambda _: 1,
-        limit=max(_PIECES_AHEAD, workers.cores),
-    ):
-        yield batch
+class _Spilled:
+    """A folder with the runs of one sort, if it has any."""
 
+    def __init__(self, cleanup: ExitStack) -> None:
+        self._cleanup = cleanup
+        self._folder: Path | None = None
+        self._runs = 0
 
-def _piece_rows(size_bytes: int, rows: int) -> int:
-    """So many rows that a piece is small, however wide they are."""
-    return max(1, min(_PIECE_ROWS, _PIECE_BYTES * rows // max(size_bytes, 1)))
-
-
-def _spilled(held: _Held, keys: SortKeys, workers: Workers, cleanup: ExitStack) -> "_Run":
-    folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-sort-"))
-    return _Run(Path(folder), held.in_order(keys, workers), held.size_bytes)
-
-
-class _Run:
-    """Rows in order on local disk, read back in pieces."""
-
-    def __init__(self, folder: Path, rows: Iterator[pa.RecordBatch], size_bytes: int) -> None:
-        self._path = folder / "run.arrow"
+    def run(self, rows: Iterator[pa.RecordBatch], size_bytes: int) -> "_Run":
+        if self._folder is None:
+            made = tempfile.TemporaryDirectory(prefix="tablewright-sort-")
+            self._folder = Path(self._cleanup.enter_context(made))
+        self._runs += 1
+        path = self._folder / f"{self._runs}.arrow"
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         first = next(rows)
         try:
-            with (
-                pa.OSFile(str(self._path), "wb") as sink,
-                pa.ipc.new_file(sink, first.schema, options=options) as writer,
-            ):
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, first.schema, options=options) as writer:
                 writer.write(first)
                 for batch in rows:
                     writer.write(batch)
         except OSError as error:
-            raise NoRoomToSort(str(folder), size_bytes, str(error)) from error
+            raise NoRoomToSort(str(self._folder), size_bytes, str(error)) from error
+        return _Run(path, size_bytes)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Rows in order on local disk, read back in pieces."""
+
+    path: Path
+    size_bytes: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(self._path), "rb") as source, pa.ipc.open_file(source) as reader:
+        with pa.OSFile(str(self.path), "rb") as source, pa.ipc.open_file(source) as reader:
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
 
 
-def _merged(runs: list[_Run], keys: SortKeys, workers: Workers) -> Iterator[pa.RecordBatch]:
+def _fewer(runs: Sequence[_Run], sort: _Sort, spilled: _Spilled) -> list[_Run]:
+    """Merge neighbours, no more of them than it takes, and as many at once as may be."""
+    merged: list[_Run] = []
+    place, too_many = 0, len(runs) - _RUNS_AT_ONCE
+    while place < len(runs):
+        group = runs[place : place + min(_RUNS_AT_ONCE, too_many + 1)]
+        if len(group) > 1:
+            merged.append(spilled.run(_merged(group, sort), sum(run.size_bytes for run in group)))
+            for run in group:
+                run.path.unlink()
+        else:
+            merged += group
+        place, too_many = place + len(group), too_many - len(group) + 1
+    return merged
+
+
+def _merged(runs: Sequence[_Run], sort: _Sort) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs: what is certain to come before everything unread is given out, the rest waits.
 
     A row is certain once no run has unread rows that could precede it: up to the first of the last rows that are held
@@ -147,14 +187,14 @@ def _merged(runs: list[_Run], keys: SortKeys, workers: Workers) -> Iterator[pa.R
             return
         together = pa.concat_tables([table for _, table in parts]).combine_chunks()
         owner = np.concatenate([np.full(table.num_rows, number) for number, table in parts])
-        places = keys.order(together, workers)
+        places = sort.places(together)
         owners = owner[places]
         certain = len(places)
         for number, _ in parts:
             if more[number]:
                 certain = min(certain, int(np.flatnonzero(owners == number)[-1]) + 1)
         rows = together.to_batches()[0]
-        yield from _taken(rows, places[:certain], workers, together.nbytes)
+        yield from sort.taken(rows, places[:certain], together.nbytes)
         given = np.bincount(owners[:certain], minlength=len(runs))
         for number, table in parts:
             # Within a run rows leave in their own order: the sort is stable, and the run is in order.

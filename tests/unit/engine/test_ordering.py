@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -144,6 +145,40 @@ def test_a_z_order_brings_near_rows_together_in_every_column(memory: int) -> Non
     spread_y = np.mean([int(max(r["y"] for r in block)) - int(min(r["y"] for r in block)) for block in blocks]) / 10**4
     assert spread_x < 0.5  # 16 blocks: about a quarter of each range, where a sort by one has all of the other
     assert spread_y < 0.5
+
+
+@pytest.mark.parametrize("rows", [10_000, 40_000])
+def test_a_sort_holds_no_more_for_more_rows(rows: int) -> None:
+    """So many runs that they are merged twice; the limit has room for about 2,000 rows."""
+    schema = Schema(NestedField(1, "k", LongType()), NestedField(2, "v", BinaryType()))
+    limit, each = 1024 * 1024, 500
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        random = np.random.default_rng(4)
+        for _ in range(rows // each):
+            values = [random.bytes(400) for _ in range(each)]
+            yield pa.record_batch([random.integers(0, 2**60, each), values], schema=arrow_schema(schema))
+
+    before = pa.total_allocated_bytes()
+    peak = count = 0
+    last = -1
+    with Workers(1) as workers:
+        keys = sort_keys(RowOrder((SortColumn(1, False, True),)), schema)
+        for batch in in_order(batches(), keys, memory_bytes=limit, workers=workers):
+            peak = max(peak, pa.total_allocated_bytes() - before)
+            numbers = batch.column(0).to_numpy()
+            assert last <= numbers[0]
+            assert (numbers[1:] >= numbers[:-1]).all()
+            last, count = numbers[-1], count + batch.num_rows
+    assert count == rows
+    assert peak < limit
+
+
+def test_a_sort_of_very_many_runs_merges_them_in_their_own_order() -> None:
+    schema, rows = one_column(IntegerType(), [number % 2 for number in range(600)])
+    order = RowOrder((SortColumn(1, descending=False, nulls_first=True),))
+    found = ordered(rows, order, schema, TINY, batch=2)  # 300 runs: more than 16 times 16
+    assert [row["n"] for row in found] == [*range(0, 600, 2), *range(1, 600, 2)]
 
 
 def test_no_rows_are_no_batches() -> None:
