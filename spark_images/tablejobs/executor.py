@@ -6,6 +6,8 @@ succeeded, however often the task was tried.
 
 A sort that is large for one task is divided into ranges: its rows go through Spark's shuffle as Arrow blobs, and so do
 the counts of what was read. Spark takes the output of one attempt at each part, so nothing is counted twice.
+
+An error that Spark shall not try again comes back as a value: raised, it would end the other tasks, and lose its type.
 """
 
 import contextlib
@@ -13,15 +15,19 @@ import logging
 import queue
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from pyspark import AccumulatorParam, InheritableThread, SparkContext
+from pyspark import AccumulatorParam, InheritableThread, SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from tableformat.engine import RewriteResult, RewriteTask
+from tableformat.engine import RewriteResult, RewriteTask, discard
 from tableformat.engine.division import (
+    Counted,
     Division,
+    Ranges,
+    WrittenRange,
     divide,
     find_ranges,
     join,
@@ -29,17 +35,22 @@ from tableformat.engine.division import (
     sample,
     write_range,
 )
-from tableformat.errors import TransientError
-from tableformat.maintenance import Outcome, Outcomes, attempt
+from tableformat.errors import PermanentError, TransientError
+from tableformat.maintenance import FailedTask, Outcome, Outcomes, attempt
 from tableformat.maintenance.sizing import JobSize, Workload
+from tablejobs.configuration import ATTEMPTS
 from tablejobs.container import kills_for_memory
 from tablejobs.pods import DriverPod
 from tablejobs.session import start_session, stop_session
+from tablejobs.spark_errors import TaskFailed, spark_errors
 
 logger = logging.getLogger("tablejobs")
 
 _LARGE_TASK_FILES = 8
 _ANSWER_SECONDS = 20
+_PASSING = (TransientError, OSError, MemoryError)
+
+Part = TypeVar("Part")
 
 
 class OutOfMemory(TransientError):
@@ -62,15 +73,16 @@ class SessionExecutor:
         if whole := [task for task in tasks if task.task_id not in divisions]:
             # Cores that would be idle for want of tasks, or of memory for more at once, work inside them.
             threads = min(max(self._cores_of_a_task, self._cores // len(whole)), self._cores_in_one_place)
-            yield from _run_whole(self._context, whole, threads=threads)
-        failure: Exception | None = None
+            with spark_errors():
+                yield from _run_whole(self._context, whole, threads=threads)
+        failure: TaskFailed | None = None
         for division in divisions.values():
             try:
-                result = _run_divided(self._context, division)
-            except Exception as error:  # whose type Spark has not kept: the others may fare better
+                outcome = _run_divided(self._context, division)
+            except TaskFailed as error:  # the others may fare better
                 failure = failure or error
             else:
-                yield result
+                yield outcome
         if failure is not None:
             raise failure
 
@@ -144,15 +156,89 @@ def _killed_for_memory(context: SparkContext, executors: int) -> bool:
     return False
 
 
-def _run_divided(context: SparkContext, division: Division) -> RewriteResult:
+class _PartFailed(Exception):
+    """On its way from a part of a divided task to the driver; to the part that receives it, a reason to stop."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _run_divided(context: SparkContext, division: Division) -> Outcome:
+    try:
+        with spark_errors():
+            parts = _divided(context, division)
+        return join(division.task, parts)
+    except PermanentError as error:
+        return FailedTask(division.task.task_id, error)
+    except _PartFailed as failure:
+        return FailedTask(division.task.task_id, failure.error)
+
+
+def _divided(context: SparkContext, division: Division) -> list[WrittenRange]:
     task = division.task
     reads = context.parallelize(division.reads, len(division.reads))
-    ranges = find_ranges(division, reads.map(lambda read: sample(division, read)).collect())
-    blobs = reads.flatMap(lambda read: read_into_ranges(read, ranges, threads=1))
-    parts = blobs.partitionBy(ranges.count, lambda number: number).mapPartitionsWithIndex(
-        lambda number, pairs: [write_range(task, ranges, number, (blob for _, blob in pairs), threads=1)]
-    )
-    return join(task, parts.collect())
+    samples = reads.map(lambda read: _kept(lambda: sample(division, read))).collect()
+    ranges = find_ranges(division, _sound(samples))
+    blobs = reads.flatMap(lambda read: _read(read, ranges)).partitionBy(ranges.count, lambda number: number)
+    parts = blobs.mapPartitionsWithIndex(lambda number, pairs: [_kept(lambda: _write(task, ranges, number, pairs))])
+    written = parts.collect()
+    try:
+        return list(_sound(written))
+    except _PartFailed:
+        for part in written:
+            if isinstance(part, WrittenRange):
+                discard(task, RewriteResult(task.task_id, part.files, 0, 0))
+        raise
+
+
+def _read(read: RewriteTask, ranges: Ranges) -> Iterator[tuple[int, "bytes | Counted | _PartFailed"]]:
+    """Every range is told of a failure, so that none begins to write."""
+    try:
+        yield from read_into_ranges(read, ranges, threads=1)
+    except Exception as error:
+        failed = _part_failed(error)
+        yield from ((number, failed) for number in range(ranges.count))
+
+
+def _write(
+    task: RewriteTask, ranges: Ranges, number: int, pairs: Iterable[tuple[int, "bytes | Counted | _PartFailed"]]
+) -> WrittenRange:
+    return write_range(task, ranges, number, _sound(blob for _, blob in pairs), threads=1)
+
+
+def _kept(work: Callable[[], Part]) -> Part | _PartFailed:
+    """What comes of a part of the work, or why nothing does; an error that Spark shall try again goes on to it."""
+    try:
+        return work()
+    except Exception as error:
+        return _part_failed(error)
+
+
+def _part_failed(error: Exception) -> _PartFailed:
+    """Raises the error again if trying again may help, and there are tries left."""
+    if isinstance(error, _PartFailed):
+        return error
+    if isinstance(error, PermanentError) or (isinstance(error, _PASSING) and _is_last_try()):
+        return _PartFailed(error)
+    raise error
+
+
+def _sound(parts: Iterable[Part | _PartFailed]) -> Iterator[Part]:
+    for part in parts:
+        if isinstance(part, _PartFailed):
+            raise part
+        yield part
+
+
+def _is_last_try() -> bool:
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() + 1 >= ATTEMPTS
+
+
+def _attempt(task: RewriteTask, *, threads: int) -> Outcome:
+    outcome = _kept(lambda: attempt(task, threads=threads))
+    return FailedTask(task.task_id, outcome.error) if isinstance(outcome, _PartFailed) else outcome
 
 
 class _Outcomes(AccumulatorParam[list[Outcome]]):
@@ -172,7 +258,7 @@ def _run_whole(context: SparkContext, tasks: Sequence[RewriteTask], *, threads: 
     def work() -> None:
         try:
             context.setJobGroup(group, "tasks of a plan", interruptOnCancel=True)
-            context.parallelize(tasks, len(tasks)).foreach(lambda task: outcomes.add([attempt(task, threads=threads)]))
+            context.parallelize(tasks, len(tasks)).foreach(lambda task: outcomes.add([_attempt(task, threads=threads)]))
             ended.put(None)
         except BaseException as error:
             ended.put(error)

@@ -27,6 +27,7 @@ _BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
     (iceberg.CommitFailedException, "CommitConflict", True),
     (iceberg.CommitStateUnknownException, "CommitStateUnknown", True),
     (PermissionError, "BadCredentials", False),
+    (MemoryError, "OutOfMemory", True),
 )
 
 
@@ -46,19 +47,28 @@ def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure 
     """
     if storage is not None and not storage.try_again:
         return storage
+    said = _text(error)
     for kind, reason, try_again in _BY_TYPE:
         if isinstance(error, kind):
-            return Failure(reason, str(error), try_again)
+            return Failure(reason, said, try_again)
     if isinstance(error, PermanentError):
-        return Failure(type(error).__name__, str(error), try_again=False)
+        return Failure(type(error).__name__, said, try_again=False)
     if out_of_memory:
         message = "a process of the run was killed for want of memory; the next attempt gives each task more of it"
         return Failure("OutOfMemory", message, try_again=True)
     if storage is not None:
         return storage
     if isinstance(error, TransientError | OSError):
-        return Failure(type(error).__name__, str(error), try_again=True)
-    return Failure("InternalError", str(error), try_again=True, is_foreseen=False)
+        return Failure(type(error).__name__, said, try_again=True)
+    return Failure("InternalError", said, try_again=True, is_foreseen=False)
+
+
+def _text(error: Exception) -> str:
+    """There is none of an error that asks a process for it which has ended; its run needs a report all the same."""
+    try:
+        return str(error)
+    except Exception:
+        return f"a {type(error).__name__}, which cannot be told any more; the driver's log has what went before"
 
 
 def ask_storage(catalog: Catalog) -> Failure | None:

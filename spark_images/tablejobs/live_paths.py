@@ -14,6 +14,7 @@ from tableformat.maintenance.orphans.listing import PackedPaths
 from tableformat.maintenance.orphans.planning import live_paths
 from tableformat.maintenance.reachability import Reachability, TableFile
 from tableformat.maintenance.sizing import LEAST_TASK_BYTES, Workload
+from tablejobs.spark_errors import spark_errors
 
 LARGE_BYTES = 256 * 1024 * 1024
 _TASK_BYTES = 32 * 1024 * 1024
@@ -38,7 +39,8 @@ class SparkLivePaths:
         portions = list(_portions(manifests))
         work = Workload(bytes=size, parts=len(portions), task_bytes=LEAST_TASK_BYTES)
         read = self._context(work).parallelize(portions, len(portions))
-        yield from read.map(lambda portion: _read(name, properties, location, portion)).toLocalIterator()
+        with spark_errors():
+            yield from read.map(lambda portion: _read(name, properties, location, portion)).toLocalIterator()
 
 
 def _portions(manifests: Sequence[TableFile]) -> Iterator[list[TableFile]]:

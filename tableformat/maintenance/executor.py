@@ -4,15 +4,19 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tableformat.engine import RewriteResult, RewriteTask, UnreadableDataFile, rewrite
+from tableformat.engine import RewriteResult, RewriteTask, rewrite
+from tableformat.errors import PermanentError
 
 
 @dataclass(frozen=True)
 class FailedTask:
-    """A task with a file that cannot be read. Trying again is of no use, and the other tasks are none the worse."""
+    """A task that is not tried again: of no use, or often enough already. The others may be none the worse for it.
+
+    A value rather than an exception, which would end the others, and whose type is lost between processes.
+    """
 
     task_id: str
-    error: UnreadableDataFile
+    error: Exception
 
 
 Outcome = RewriteResult | FailedTask
@@ -36,5 +40,5 @@ class InProcessExecutor:
 def attempt(task: RewriteTask, *, threads: int | None = None) -> Outcome:
     try:
         return rewrite(task, threads=threads)
-    except UnreadableDataFile as error:
+    except PermanentError as error:
         return FailedTask(task.task_id, error)

@@ -130,7 +130,7 @@ class JobReport(_Value):
         """As JSON that fits. What is only there for the eye is left out first, from its end."""
         report = self
         if len(self.message) > _LONGEST_MESSAGE:
-            report = report.model_copy(update={"message": self.message[: _LONGEST_MESSAGE - 1] + "…"})
+            report = report.model_copy(update={"message": _shortened(self.message)})
         while len(text := report.model_dump_json(exclude_defaults=True).encode()) > TERMINATION_MESSAGE_BYTES:
             smaller = report._with_less()
             if smaller is None:
@@ -148,3 +148,9 @@ class JobReport(_Value):
             kept = self.expiry.refs_removed[:-1]
             return self.model_copy(update={"expiry": self.expiry.model_copy(update={"refs_removed": kept})})
         return None
+
+
+def _shortened(message: str) -> str:
+    """Without its middle: what it is about comes first, and why mostly last."""
+    half = _LONGEST_MESSAGE // 2
+    return f"{message[: half - 1]}…{message[-half:]}"

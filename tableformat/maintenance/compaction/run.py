@@ -24,7 +24,7 @@ from tableformat.commits import (
     commit_replacement,
     snapshots_of_run,
 )
-from tableformat.engine import RewriteResult, UnreadableDataFile, discard
+from tableformat.engine import RewriteResult, discard
 from tableformat.errors import PermanentError, TransientError
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.planning import CompactionPlan, plan_compaction
@@ -129,11 +129,13 @@ class _Run:
     def carry_out(self, executor: Executor, progress: Callable[[Progress], None]) -> None:
         """Run every task and commit. If a task fails, what is not committed is removed and the error goes on.
 
-        With partial progress, a file that cannot be read fails the run only when all other tasks are done: it would
-        keep them from being done in the next run as well.
+        With partial progress, a task that cannot be done fails the run only when all others are done: it would keep
+        them from being done in the next run as well. Two in a row that may get better by themselves end the run: it is
+        storage then, rather than a file.
         """
         plan, done = self._plan, set[str]()
-        unreadable: list[UnreadableDataFile] = []
+        failures: list[Exception] = []
+        is_passing = False
         files = size = 0
         progress(Progress(0, len(plan.tasks), 0, plan.source_files, 0, plan.source_bytes))
         try:
@@ -141,19 +143,21 @@ class _Run:
                 for outcome in outcomes:
                     done.add(outcome.task_id)
                     if isinstance(outcome, FailedTask):
-                        if self._commit_every is None:
+                        was_passing, is_passing = is_passing, not isinstance(outcome.error, PermanentError)
+                        if self._commit_every is None or (was_passing and is_passing):
                             raise outcome.error
                         logger.warning("%s", outcome.error, extra={"table": plan.table, "run": self._run_id})
-                        unreadable.append(outcome.error)
+                        failures.append(outcome.error)
                         continue
+                    is_passing = False
                     self._pending[outcome.task_id] = outcome
                     task = self._tasks[outcome.task_id]
                     files, size = files + len(task.sources), size + task.source_bytes
                     progress(Progress(len(done), len(plan.tasks), files, plan.source_files, size, plan.source_bytes))
                     if self._commit_every is not None and len(self._pending) >= self._commit_every:
                         self._commit()
-            if unreadable:
-                raise unreadable[0]
+            if failures:
+                raise failures[0]
             if missing := self._tasks.keys() - done:
                 raise CompactionFailed(f"table {plan.table}: the executor gave no result for tasks {sorted(missing)}")
         except CommitOutcomeUnknown:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
@@ -98,6 +99,13 @@ def put_file(table: Table, rows: pa.Table, *, partition: Record | None = None, f
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
         append.append_data_file(file)
     return path
+
+
+def shuffled_files(table: Table, files: int = 6, rows: int = 2000) -> list[str]:
+    """The paths of files whose rows are in no order, and not apart by id either."""
+    order = np.random.default_rng(3).permutation(files * rows)
+    everything = plain_rows(0, files * rows).take(pa.array(order))
+    return [put_file(table, everything.slice(number * rows, rows)) for number in range(files)]
 
 
 def data_files(table: Table, snapshot_id: int | None = None) -> list[DataFile]:

@@ -12,10 +12,10 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from tableformat.engine import RewriteTask, UnreadableDataFile, WrittenFile
+from tableformat.engine import RewriteTask, UnreadableDataFile, UnwritableDataFile, WrittenFile
 from tableformat.engine.kernel import RowsChanged
 from tableformat.engine.writing import RollingWriter
-from tableformat.maintenance import Executor, InProcessExecutor, Outcomes
+from tableformat.maintenance import Executor, FailedTask, InProcessExecutor, Outcomes
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
 from tablejobs.executor import SessionExecutor
 from tests.integration.compaction.tables import (
@@ -158,3 +158,32 @@ def test_contents_that_differ_abort_the_run(catalog: SqlCatalog, table: Table, m
         run(catalog, CompactionOptions(target_file_bytes=1024 * 1024, verify_contents=True))
 
     assert {path for path in folder.rglob("*") if path.is_file()} == before
+
+
+class FailsAt(InProcessExecutor):
+    """Gives the tasks at these places up, for a reason that may pass."""
+
+    def __init__(self, *places: int) -> None:
+        self._places = places
+
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
+        for place, task in enumerate(tasks):
+            if place in self._places:
+                yield FailedTask(task.task_id, UnwritableDataFile(f"file {place}", "storage is away"))
+            else:
+                yield from super().run([task])
+
+
+def test_a_task_that_was_tried_in_vain_keeps_no_other_from_being_done(catalog: SqlCatalog, table: Table) -> None:
+    with pytest.raises(UnwritableDataFile, match="file 1"):
+        run(catalog, executor=FailsAt(1, 3))
+
+    assert len(data_files(table.refresh())) == 3 + 10
+
+
+def test_two_that_were_tried_in_vain_one_after_the_other_end_the_run(catalog: SqlCatalog, table: Table) -> None:
+    """Storage is away then, and the rest would only be waited for."""
+    with pytest.raises(UnwritableDataFile, match="file 2"):
+        run(catalog, executor=FailsAt(1, 2))
+
+    assert len(data_files(table.refresh())) == 1 + 20

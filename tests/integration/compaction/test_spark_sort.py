@@ -4,34 +4,27 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
+from tableformat.engine import UnreadableDataFile
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
 from tablejobs.executor import SessionExecutor
+from tablejobs.spark_errors import TaskFailed
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.tables import (
     IDENTIFIER,
     NOW,
     create,
     data_files,
-    plain_rows,
-    put_file,
     scanned_rows,
+    shuffled_files,
 )
 from tests.servers.spark import LocalSpark
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-
-def shuffled_files(table: Table, files: int = 6, rows: int = 2000) -> list[str]:
-    order = np.random.default_rng(3).permutation(files * rows)
-    everything = plain_rows(0, files * rows).take(pa.array(order))
-    return [put_file(table, everything.slice(number * rows, rows)) for number in range(files)]
 
 
 def options(table: Table, **changes: Any) -> CompactionOptions:
@@ -107,7 +100,25 @@ def test_a_file_that_cannot_be_read_fails_the_divided_run_and_leaves_the_table_a
     broken = Path(paths[4].removeprefix("file://"))
     broken.write_bytes(broken.read_bytes()[:-1])
 
-    with pytest.raises(Exception, match=r"bytes, and its manifest says"):
+    files = set(broken.parent.iterdir())
+
+    with pytest.raises(UnreadableDataFile, match=r"bytes, and its manifest says") as failure:
         compacted_on_spark(catalog, spark, wanted)
 
+    assert failure.value.path == paths[4]
     assert table.refresh().metadata.current_snapshot_id == before
+    assert set(broken.parent.iterdir()) == files
+
+
+def test_an_error_that_spark_gives_up_on_is_told_in_one_line_without_java(
+    catalog: SqlCatalog, spark: LocalSpark
+) -> None:
+    """This session tries a task once."""
+    table = create(catalog, properties={"write.data.path": "file:///dev/full/data"})
+    shuffled_files(table)
+
+    for changes in ({}, {"strategy": "binpack", "order": ()}):
+        with pytest.raises(TaskFailed, match=r"data file file:///dev/full/data/.* cannot be written") as failure:
+            compacted_on_spark(catalog, spark, options(table, **changes))
+        assert "\n" not in str(failure.value)
+        assert "org.apache" not in str(failure.value)

@@ -18,6 +18,7 @@ REFUSED = Failure("BadCredentials", "refused", try_again=False)
         (ValidationException("x"), "ValidationConflict", True),
         (CommitFailedException("x"), "CommitConflict", True),
         (PermissionError("x"), "BadCredentials", False),
+        (MemoryError("x"), "OutOfMemory", True),
         (TooYoung("x"), "TooYoung", False),
         (StorageUnavailable("x"), "StorageUnavailable", True),
         (OSError("x"), "OSError", True),
@@ -28,6 +29,17 @@ def test_a_type_has_its_reason(error: Exception, reason: str, try_again: bool) -
     found = classify(error)
     assert (found.reason, found.message, found.try_again) == (reason, "x", try_again)
     assert found.is_foreseen == (reason != "InternalError")
+
+
+class Untellable(Exception):
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("there is no JVM to be asked any more")
+
+
+def test_an_error_without_a_text_has_a_report_all_the_same() -> None:
+    found = classify(Untellable())
+    assert found.reason == "InternalError"
+    assert "Untellable" in found.message
 
 
 def test_what_followed_from_a_kill_for_memory_is_named_after_it() -> None:

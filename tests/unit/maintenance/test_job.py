@@ -52,3 +52,11 @@ def test_lines_and_names_are_left_out_before_figures_are() -> None:
     assert (found.inspection.data_files, found.inspection.worst_partitions) == (100, ())
     assert found.expiry is not None
     assert 0 < len(found.expiry.refs_removed) < 200
+
+
+def test_a_long_message_loses_its_middle_and_keeps_what_it_is_about_and_why() -> None:
+    message = f"data file x.parquet: {'at ' * 1000} is damaged"
+    found = read_back(JobReport(succeeded=False, reason="Failed", message=message)).message
+    assert found.startswith("data file x.parquet")
+    assert found.endswith("is damaged")
+    assert len(found) == 1000

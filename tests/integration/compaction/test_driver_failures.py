@@ -1,0 +1,65 @@
+"""A driver whose tasks fail on Spark, as a process: it ends with a report that names the file and the reason."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+
+from tableformat.catalogs import SqlConfig
+from tableformat.maintenance.compaction import CompactionOptions
+from tableformat.maintenance.job import CompactWork, JobReport, MaintenanceJob
+from tests.integration.compaction.tables import IDENTIFIER, create, data_files, shuffled_files
+from tests.servers import toolchain
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def compacted_by_a_driver(table: Table, folder: Path, **changes: Any) -> tuple[int, JobReport]:
+    """Its exit code and its report; the table is in the catalog of the folder."""
+    size = sum(file.file_size_in_bytes for file in data_files(table))
+    known = {"target_file_bytes": size // 3, "min_file_bytes": size // 3 - 1, "min_input_files": 1}
+    options = CompactionOptions.model_validate(known | {"commit_every_tasks": 64} | changes)
+    catalog = SqlConfig(name="test", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    job = MaintenanceJob(run_id="run", catalog=catalog, identifier=IDENTIFIER, work=CompactWork(options=options))
+    report = folder / "termination-log"
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(Path(toolchain.java()).resolve().parent.parent),
+        "TABLEWRIGHT_JOB": job.model_dump_json(),
+        "TABLEWRIGHT_TERMINATION_LOG": str(report),
+    }
+    ended = subprocess.run([sys.executable, "-m", "tablejobs", "--cores", "2"], env=environment, capture_output=True)
+    assert report.exists(), ended.stderr.decode()
+    return ended.returncode, JobReport.model_validate_json(report.read_text())
+
+
+def test_storage_that_takes_no_file_is_named_and_tried_again(catalog: SqlCatalog, tmp_path: Path) -> None:
+    table = create(catalog, properties={"write.data.path": "file:///dev/full/data"})
+    shuffled_files(table)
+
+    code, report = compacted_by_a_driver(table, tmp_path)
+
+    assert (code, report.reason) == (1, "UnwritableDataFile")
+    assert "file:///dev/full/data/" in report.message
+    assert "Not a directory" in report.message
+
+
+def test_a_truncated_file_of_a_divided_sort_is_named_and_nothing_that_was_written_stays(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    table = create(catalog)
+    broken = Path(shuffled_files(table)[4].removeprefix("file://"))
+    broken.write_bytes(broken.read_bytes()[:-1])
+    before = set(broken.parent.iterdir())
+
+    code, report = compacted_by_a_driver(table, tmp_path, strategy="sort", order=[{"name": "id"}])
+
+    assert (code, report.reason) == (2, "UnreadableDataFile")
+    assert broken.name in report.message
+    assert "bytes, and its manifest says" in report.message
+    assert set(broken.parent.iterdir()) == before
