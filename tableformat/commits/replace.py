@@ -57,9 +57,13 @@ def commit_replacement(
         try:
             base = validate_replacement(table, replacement, attempts.memory)
             prepared = prepare_snapshot(table, base, replacement, attempts.memory, summary={RUN_ID: replacement.run_id})
-        except CommitConflict:
+        except CommitConflict as conflict:
             attempts.give_up(table)
-            raise  # certain: the pointer has moved, so whatever is still on its way is too late
+            if attempts.unknown is not None and attempts.may_still_land(table):
+                raise _unknown(
+                    identifier, attempts.unknown, f"the table does not fit any more ({conflict})"
+                ) from conflict
+            raise
         except BaseException as error:
             attempts.give_up(table)
             if attempts.unknown is not None and isinstance(error, Exception):
@@ -80,6 +84,7 @@ class _Attempts:
         self.unknown: Exception | None = None
         self.last_failure: Exception | None = None
         self.count = 0
+        self._unknown_on: set[int | None] = set()
 
     def swap(self, table: Table, prepared: PreparedSnapshot) -> bool:
         self.count += 1
@@ -94,6 +99,7 @@ class _Attempts:
             name = ".".join(table.name())
             logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
             self.last_failure = self.unknown = error
+            self._unknown_on.add(table.metadata.current_snapshot_id)
             return False
         if self.unknown is None:
             self.memory.remove_unused(table.io, prepared.paths)
@@ -101,6 +107,13 @@ class _Attempts:
 
     def landed(self, table: Table) -> Snapshot | None:
         return table.metadata.snapshot_by_id(self.memory.snapshot_id)
+
+    def may_still_land(self, table: Table) -> bool:
+        """Whether main is where an attempt of unknown outcome wants it to be: its request may still be on its way.
+
+        Once main has moved on, such a request is refused, however late it arrives.
+        """
+        return table.metadata.current_snapshot_id in self._unknown_on
 
     def give_up(self, table: Table) -> None:
         """Removes what was written, unless an attempt may still land."""

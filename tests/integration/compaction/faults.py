@@ -10,19 +10,23 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from tableformat.engine import RewriteTask
 from tableformat.maintenance import InProcessExecutor, Outcomes
 
+CommitRequest = tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]
+
 
 class FaultyCatalog(SqlCatalog):
-    """Runs the next of `before` ahead of a commit, and the next of `after` behind it."""
+    """Runs the next of `before` ahead of a commit, and the next of `after` behind it; keeps what was asked for."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("test", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder / 'warehouse'}")
         self.before: list[Callable[[], None]] = []
         self.after: list[Callable[[], None]] = []
         self.loads_fail = 0
+        self.requests: list[CommitRequest] = []
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
+        self.requests.append((requirements, updates))
         if self.before:
             self.before.pop(0)()
         response = super().commit_table(table, requirements, updates)

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.commits import CommitOutcomeUnknown
@@ -23,7 +24,7 @@ from tableformat.maintenance import Executor, InProcessExecutor, UnsupportedTabl
 from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.compaction.run import CompactionFailed
 from tests.integration.compaction.deletes import delete_equal, delete_positions
-from tests.integration.compaction.faults import FaultyCatalog, Meanwhile, connection_lost
+from tests.integration.compaction.faults import CommitRequest, FaultyCatalog, Meanwhile, connection_lost
 from tests.integration.compaction.tables import (
     IDENTIFIER,
     NOW,
@@ -319,6 +320,46 @@ def test_what_a_commit_of_unknown_outcome_refers_to_stays_though_the_next_attemp
     with pytest.raises(CommitOutcomeUnknown, match="somewhere"):
         run(faulty)
     assert any(path.endswith(".parquet") for path in files_on_disk(table) - before)
+
+
+def test_what_a_commit_of_unknown_outcome_refers_to_stays_though_the_table_does_not_fit_any_more(
+    table: Table, faulty: FaultyCatalog
+) -> None:
+    """As a REST server may apply it, when whoever asked has long been told that the gateway gave up."""
+    planned_on = table.refresh().metadata.current_snapshot_id
+    late: list[CommitRequest] = []
+
+    def expire_the_start_and_lose_the_request() -> None:
+        late.append(faulty.requests[-1])
+        expire = RemoveSnapshotsUpdate(snapshot_ids=[planned_on])
+        SqlCatalog.commit_table(faulty, faulty.load_table(IDENTIFIER), (), (expire,))
+        connection_lost()
+
+    def append() -> None:
+        table.refresh().append(plain_rows(500, 5))
+        faulty.before.append(expire_the_start_and_lose_the_request)
+
+    with pytest.raises(CommitOutcomeUnknown, match="the snapshot that was planned on is gone"):
+        run(faulty, Meanwhile(append))
+
+    SqlCatalog.commit_table(faulty, faulty.load_table(IDENTIFIER), *late[0])
+    assert ids(table.refresh()) == [*range(60), *range(500, 505)]
+    assert run(faulty).files_added == 1
+
+
+def test_files_are_removed_though_an_outcome_was_unknown_once_its_request_would_come_too_late(
+    table: Table, faulty: FaultyCatalog
+) -> None:
+    def another_commit_and_a_lost_request() -> None:
+        delete_positions(table.refresh(), {data_files(table)[0].file_path: [0]})
+        connection_lost()
+
+    before = files_on_disk(table)
+    faulty.before.append(another_commit_and_a_lost_request)
+    assert run(faulty).replans == 1
+    assert len(data_files(table.refresh())) == 1
+    new = {path for path in files_on_disk(table) - before if path.endswith(".parquet")}
+    assert len(new) == 2  # the delete file of the other, and the file with all the rows
 
 
 def test_an_attempt_after_a_lost_race_reads_and_writes_only_what_is_new(
