@@ -4,7 +4,7 @@ A rewrite is described by a `RewriteTask`, a small value that travels to any pro
 engine knows neither catalogs nor snapshots: what it writes stays invisible until a commit refers to it.
 """
 
-from tableformat.engine.errors import NoRoomToSort, UnreadableDataFile, UnwritableDataFile
+from tableformat.engine.errors import NoRoomToSort, UnreachableDataFile, UnreadableDataFile, UnwritableDataFile
 from tableformat.engine.kernel import discard, rewrite
 from tableformat.engine.task import (
     DeleteFile,
@@ -24,6 +24,7 @@ __all__ = [
     "RowOrder",
     "SortColumn",
     "SourceFile",
+    "UnreachableDataFile",
     "UnreadableDataFile",
     "UnwritableDataFile",
     "WrittenFile",

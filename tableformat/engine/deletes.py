@@ -25,7 +25,7 @@ from tableformat.engine.delete_writing import PATH_ID, POSITION_ID
 from tableformat.engine.equality import EqualityKeys
 from tableformat.engine.errors import UnreadableDataFile
 from tableformat.engine.projection import TargetSchema
-from tableformat.engine.reading import file_errors, read_batches
+from tableformat.engine.reading import fetching, file_errors, open_file, read_batches, storage_answers
 from tableformat.engine.task import DeleteFile, RewriteTask, SourceFile
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
@@ -155,7 +155,11 @@ def _position_batches(io: FileIO, deletes: DeleteFile) -> Iterator[pa.RecordBatc
     if deletes.file_format != FileFormat.PARQUET.value:
         yield from read_batches(io, _as_source(deletes), _POSITIONS, name_mapping=_BY_NAME, identity_values={})
         return
-    with file_errors(deletes.path), io.new_input(deletes.path).open() as stream, pq.ParquetFile(stream) as parquet:
+    with (
+        file_errors(deletes.path, is_damaged=lambda: storage_answers(io, deletes.path)),
+        open_file(io, deletes.path) as stream,
+        pq.ParquetFile(stream) as parquet,
+    ):
         if parquet.metadata.num_rows != deletes.records:
             reason = f"has {parquet.metadata.num_rows} deletes, and its manifest says {deletes.records}"
             raise UnreadableDataFile(deletes.path, reason)
@@ -172,9 +176,10 @@ def _read_vector(io: FileIO, deletes: DeleteFile) -> tuple[str, Positions]:
     if deletes.content_range is None or deletes.referenced_data_file is None:
         raise UnreadableDataFile(deletes.path, "a deletion vector without its place or its data file")
     offset, length = deletes.content_range
-    with file_errors(deletes.path), io.new_input(deletes.path).open() as stream:
-        stream.seek(offset)
-        blob = stream.read(length)
+    with file_errors(deletes.path), open_file(io, deletes.path) as stream:
+        with fetching(deletes.path):
+            stream.seek(offset)
+            blob = stream.read(length)
         if len(blob) != length:
             raise UnreadableDataFile(deletes.path, f"ends before its deletion vector at {offset} does")
         try:

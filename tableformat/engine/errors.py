@@ -16,6 +16,18 @@ class UnreadableDataFile(PermanentError):
         return type(self), (self.path, self.reason)
 
 
+class UnreachableDataFile(TransientError):
+    """Storage did not hand a data file over. That says nothing of the file: it may do so the next time."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"data file {path} cannot be fetched: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["UnreachableDataFile"], tuple[str, str]]:
+        return type(self), (self.path, self.reason)
+
+
 class UnwritableDataFile(TransientError):
     """Storage does not take a new data file: it is full, or out of reach. The table is as it was."""
 

@@ -3,9 +3,12 @@
 A file is taken at its manifest's word: if its length or its number of rows is another, it is not the file that was
 committed, and the rewrite fails with its name. Batches are small, so that memory does not depend on a file's size.
 A small file is fetched whole, in one request; a large one in pieces, as they are needed.
+
+What storage says is told apart from what a file is like: a file is called damaged only if its bytes were there, since
+nobody tries such a file again. Arrow has one error for both, so a file that came in pieces is read once more to know.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 
@@ -16,7 +19,7 @@ from pyiceberg.manifest import FileFormat
 from pyiceberg.table.name_mapping import NameMapping
 
 from tableformat.engine.avro_file import AvroFile
-from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.errors import UnreachableDataFile, UnreadableDataFile
 from tableformat.engine.orc_file import OrcFile, require_same_zones
 from tableformat.engine.projection import Projection, ProjectionError, TargetSchema
 from tableformat.engine.restoring import UnknownForm
@@ -41,8 +44,8 @@ def read_batches(
     """The rows of one file in file order, projected to the target schema."""
     rows = 0
     with (
-        file_errors(source.path),
-        io.new_input(source.path).open() as stream,
+        file_errors(source.path, is_damaged=lambda: _comes_whole(source) or _fails_again(io, source)),
+        open_file(io, source.path) as stream,
         _opened(stream, source) as (schema, batches),
     ):
         projection = Projection(target, schema, name_mapping=name_mapping, identity_values=identity_values)
@@ -131,23 +134,73 @@ def _native(stream: InputStream) -> pa.NativeFile:
 
 def _whole(stream: InputStream, source: SourceFile) -> bytes | None:
     """The bytes of a small file, or none of a large one; of both, the length is the one that was committed."""
-    if source.size_bytes < _WHOLE_BELOW_BYTES:
-        content = stream.read(source.size_bytes + 1)
-        length = len(content) if len(content) <= source.size_bytes else stream.seek(0, 2)
-    else:
-        content, length = None, stream.seek(0, 2)
-        stream.seek(0)
+    content = None
+    with fetching(source.path):
+        if _comes_whole(source):
+            content = stream.read(source.size_bytes + 1)
+            length = len(content) if len(content) <= source.size_bytes else stream.seek(0, 2)
+        else:
+            length = stream.seek(0, 2)
+            stream.seek(0)
     if length != source.size_bytes:
         raise UnreadableDataFile(source.path, f"is {length} bytes, and its manifest says {source.size_bytes}")
     return content
 
 
+def _comes_whole(source: SourceFile) -> bool:
+    return source.size_bytes < _WHOLE_BELOW_BYTES
+
+
+def _fails_again(io: FileIO, source: SourceFile) -> bool:
+    """Whether a file that came in pieces cannot be read a second time either, though storage hands it over."""
+    try:
+        with open_file(io, source.path) as stream, _opened(stream, source) as (_, batches):
+            for _ in batches:
+                pass
+    except (pa.ArrowException, OSError, UnknownForm):
+        return storage_answers(io, source.path)
+    return False
+
+
+def storage_answers(io: FileIO, path: str) -> bool:
+    """Whether the file's length and its last byte can be had."""
+    try:
+        with io.new_input(path).open() as stream:
+            length = stream.seek(0, 2)
+            stream.seek(max(0, length - 1))
+            return len(stream.read(1)) == min(1, length)
+    except OSError:
+        return False
+
+
+def open_file(io: FileIO, path: str) -> InputStream:
+    with fetching(path):
+        return io.new_input(path).open()
+
+
 @contextmanager
-def file_errors(path: str) -> Iterator[None]:
-    """Says which file an error of reading was about."""
+def fetching(path: str) -> Iterator[None]:
+    """For nothing but bytes on their way: an error is storage's, unless the file is not there or not for us."""
     try:
         yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:
+        raise UnreachableDataFile(path, str(error)) from error
+
+
+@contextmanager
+def file_errors(path: str, *, is_damaged: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Says which file an error of reading was about; `is_damaged` is asked where Arrow leaves open whose it is."""
+    try:
+        yield
+    except MemoryError:
+        raise  # Arrow's is one of its errors, too
     except FileNotFoundError as error:
         raise UnreadableDataFile(path, "does not exist") from error
-    except (ProjectionError, UnknownForm, pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (ProjectionError, UnknownForm, pa.ArrowException, UnicodeDecodeError, PermissionError) as error:
         raise UnreadableDataFile(path, str(error)) from error
+    except OSError as error:
+        if is_damaged():
+            raise UnreadableDataFile(path, str(error)) from error
+        raise UnreachableDataFile(path, str(error)) from error
