@@ -1,10 +1,17 @@
 """Why a commit did not happen, or may have."""
 
+from collections.abc import Iterable
+
 from tableformat.errors import TransientError
 
 
 class CommitConflict(TransientError):
     """The table changed in a way that the prepared files do not fit any more: plan anew. Nothing was committed."""
+
+    def __init__(self, message: str, *, files: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.files = frozenset(files)
+        """The paths of those that do not fit, replaced or new ones; without them, the rest may. None if none fits."""
 
 
 class CommitOutcomeUnknown(TransientError):

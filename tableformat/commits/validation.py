@@ -7,6 +7,7 @@ to them as well; but for rows that move to another spec they are one, both where
 because such deletes hold for one partition. Delete files that have nothing left to apply to go in the same commit.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -72,9 +73,12 @@ def validate_replacement(table: Table, replacement: Replacement, memory: CommitM
     going: Booleans = pc.is_in(files.data["path"], pa.array(list(replacement.removed), pa.large_string())).to_numpy()
     replaced = files.data_files(np.flatnonzero(going))
     if missing := replacement.removed.keys() - {file.path for file in replaced}:
-        raise CommitConflict(f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}")
-    if len(replaced) > len(replacement.removed):  # the rows of the second would go, and nothing comes for them
-        raise CommitConflict(f"table {name}: a replaced file was added once more")
+        raise CommitConflict(
+            f"table {name}: {len(missing)} replaced files are gone, one is {min(missing)}", files=missing
+        )
+    if twice := [path for path, times in Counter(file.path for file in replaced).items() if times > 1]:
+        # The rows of the second would go, and nothing comes for them.
+        raise CommitConflict(f"table {name}: a replaced file was added once more, {min(twice)}", files=twice)
     _no_new_position_deletes(name, files, sequence_number, replaced)
     if replacement.moved:
         _no_new_equality_deletes(name, metadata, files, sequence_number, replacement, replaced)
@@ -127,9 +131,9 @@ def _no_new_position_deletes(name: str, files: SnapshotFiles, since: int, replac
     if not recent:
         return
     index = DeleteIndex(recent, global_specs=())
-    for file in replaced:
-        if found := index.of(file):
-            raise CommitConflict(f"table {name}: rows of {file.path} were deleted meanwhile by {found[0].path}")
+    if found := {file.path: deletes[0].path for file in replaced if (deletes := index.of(file))}:
+        path, delete = next(iter(found.items()))
+        raise CommitConflict(f"table {name}: rows of {path} were deleted meanwhile by {delete}", files=found)
 
 
 def _no_new_equality_deletes(
@@ -142,13 +146,19 @@ def _no_new_equality_deletes(
 ) -> None:
     """One that came since is for the rows of a partition: of one that rows leave, or of one that they enter."""
     everywhere = global_specs(metadata)
-    touched = {file.partition_key for file in replaced if file.path in replacement.moved}
-    touched |= {partition_key(added.spec_id, added.partition) for added in replacement.added if added.moved}
-    for delete in _deletes_since(files, DataFileContent.EQUALITY_DELETES, since):
-        if delete.spec_id not in everywhere and delete.partition_key in touched:
-            raise CommitConflict(
-                f"table {name}: rows of a partition that files move from or to were deleted meanwhile by {delete.path}"
-            )
+    deleted = {
+        delete.partition_key: delete.path
+        for delete in _deletes_since(files, DataFileContent.EQUALITY_DELETES, since)
+        if delete.spec_id not in everywhere
+    }
+    moving = [(file.path, file.partition_key) for file in replaced if file.path in replacement.moved]
+    moving += [(new.file.path, partition_key(new.spec_id, new.partition)) for new in replacement.added if new.moved]
+    if concerned := {path: deleted[place] for path, place in moving if place in deleted}:
+        delete = next(iter(concerned.values()))
+        raise CommitConflict(
+            f"table {name}: rows of a partition that files move from or to were deleted meanwhile by {delete}",
+            files=concerned,
+        )
 
 
 def _deletes_since(files: SnapshotFiles, content: DataFileContent, since: int) -> list[LiveFile]:

@@ -5,7 +5,7 @@ written is invisible. Files are removed here only when no commit can refer to th
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,7 +67,7 @@ class CompactionResult(BaseModel):
 
 
 class CompactionFailed(TransientError):
-    """The table kept changing under the run; nothing of it was committed."""
+    """The table kept changing under the run. What was committed on the way stays, and the rest is as it was."""
 
 
 def compact(
@@ -165,16 +165,29 @@ class _Run:
         except Exception:
             if self._commit_every is not None:
                 self._commit()
-            self._discard()
+            self._discard(self._pending)
             raise
         self._commit()
 
     def _commit(self) -> None:
+        """Commit what is done. What other writers have overtaken meanwhile is left out, and is planned again."""
         only_deletes_go = not self._plan.tasks and self._plan.dangling_deletes > 0
-        if not self._pending and not only_deletes_go:
-            return
+        while self._pending or only_deletes_go:
+            only_deletes_go = False
+            try:
+                self.snapshots.append(commit_replacement(self._catalog, self._identifier, self._replacement()))
+                self._pending = {}
+            except CommitConflict as conflict:
+                logger.info("planning again: %s", conflict, extra={"table": self._plan.table, "run": self._run_id})
+                self.is_complete = False
+                self._discard(self._concerned(conflict) or self._pending)  # the last: never the same commit again
+            except PermanentError:
+                self._discard(self._pending)
+                raise
+
+    def _replacement(self) -> Replacement:
         tasks = [self._tasks[task_id] for task_id in self._pending]
-        replacement = Replacement(
+        return Replacement(
             table_uuid=self._table.metadata.table_uuid,
             format_version=self._table.metadata.format_version,
             starting_snapshot_id=self._plan.starting_snapshot_id,
@@ -188,21 +201,21 @@ class _Run:
             run_id=self._run_id,
             moved=frozenset(source.path for task in tasks if task.output_spec is not None for source in task.sources),
         )
-        try:
-            self.snapshots.append(commit_replacement(self._catalog, self._identifier, replacement))
-        except CommitConflict as conflict:
-            logger.info("planning again: %s", conflict, extra={"table": self._plan.table, "run": self._run_id})
-            self.is_complete = False
-            self._discard()
-        except PermanentError:
-            self._discard()
-            raise
-        self._pending = {}
 
-    def _discard(self) -> None:
-        for task_id, result in self._pending.items():
-            discard(self._tasks[task_id], result)
-        self._pending = {}
+    def _concerned(self, conflict: CommitConflict) -> list[str]:
+        """The tasks that a conflict is about; without partial progress it is about the one commit, and so about all."""
+        if self._commit_every is None or not conflict.files:
+            return list(self._pending)
+        return [
+            task_id
+            for task_id, result in self._pending.items()
+            if not conflict.files.isdisjoint(source.path for source in self._tasks[task_id].sources)
+            or not conflict.files.isdisjoint(file.path for file in result.files)
+        ]
+
+    def _discard(self, task_ids: Iterable[str]) -> None:
+        for task_id in list(task_ids):
+            discard(self._tasks[task_id], self._pending.pop(task_id))
 
 
 def _done(snapshots: Sequence[Snapshot], replans: int, *, tasks: int = 0) -> CompactionResult:

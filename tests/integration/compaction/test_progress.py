@@ -17,7 +17,9 @@ from tableformat.engine.kernel import RowsChanged
 from tableformat.engine.writing import RollingWriter
 from tableformat.maintenance import Executor, FailedTask, InProcessExecutor, Outcomes
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tableformat.maintenance.compaction.run import CompactionFailed
 from tablejobs.executor import SessionExecutor
+from tests.integration.compaction.deletes import delete_positions
 from tests.integration.compaction.tables import (
     IDENTIFIER,
     NOW,
@@ -187,3 +189,52 @@ def test_two_that_were_tried_in_vain_one_after_the_other_end_the_run(catalog: Sq
         run(catalog, executor=FailsAt(1, 2))
 
     assert len(data_files(table.refresh())) == 1 + 20
+
+
+def files_by_city(table: Table) -> Counter[str]:
+    return Counter(file.partition[0] for file in data_files(table.refresh()) if not file.content.value)
+
+
+class DeletesARow(InProcessExecutor):
+    """While the tasks of a plan run, a writer deletes a row of a file of the third partition: each time anew."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
+        yield from super().run(tasks)
+        live = [file for file in data_files(self._table.refresh()) if not file.content.value]
+        path = min(file.file_path for file in live if file.partition[0] == "city 2")
+        delete_positions(self._table, {path: [0]}, partition=Record("city 2"))
+
+
+def test_a_row_deleted_in_one_partition_keeps_no_other_from_being_compacted(catalog: SqlCatalog, table: Table) -> None:
+    options = STEPWISE.model_copy(update={"commit_every_tasks": 64})
+    folder = Path(table.location().removeprefix("file://"))
+
+    with pytest.raises(CompactionFailed, match="changed under the run 4 times"):
+        run(catalog, options, DeletesARow(table))
+
+    assert files_by_city(table) == {"city 0": 1, "city 1": 1, "city 2": 5, "city 3": 1, "city 4": 1}
+    in_the_table = {file.file_path for each in table.metadata.snapshots for file in data_files(table, each.snapshot_id)}
+    assert {f"file://{path}" for path in folder.rglob("*.parquet")} == in_the_table
+
+
+def test_what_a_writer_overtook_is_planned_again_and_the_result_counts_everything(
+    catalog: SqlCatalog, table: Table
+) -> None:
+    class Once(DeletesARow):
+        def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
+            yield from (super().run if len(tasks) > 1 else InProcessExecutor().run)(tasks)
+
+    result = run(catalog, STEPWISE.model_copy(update={"commit_every_tasks": 64}), Once(table))
+
+    assert set(files_by_city(table).values()) == {1}
+    assert (result.commits, result.replans, result.files_rewritten, result.rows_deleted) == (2, 1, 25, 1)
+
+
+def test_without_partial_progress_a_conflict_is_one_of_the_whole_commit(catalog: SqlCatalog, table: Table) -> None:
+    with pytest.raises(CompactionFailed):
+        run(catalog, STEPWISE.model_copy(update={"commit_every_tasks": None}), DeletesARow(table))
+
+    assert set(files_by_city(table).values()) == {5}
