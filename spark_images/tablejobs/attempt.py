@@ -7,7 +7,7 @@ from functools import cached_property
 from tableformat.maintenance.job import MaintenanceJob
 from tableformat.maintenance.sizing import ExecutorLimits, JobSize, Workload, size_job
 from tablejobs.container import kills_for_memory, memory_limit, processors
-from tablejobs.pods import DriverPod, PodsOfJob
+from tablejobs.pods import DriverPod, OwnPod, PodsOfJob
 
 logger = logging.getLogger("tablejobs")
 
@@ -15,6 +15,7 @@ logger = logging.getLogger("tablejobs")
 @dataclass(frozen=True)
 class Attempt:
     driver: DriverPod | None
+    """Where it may have executors: with a queue, for one, it may not."""
     limits: ExecutorLimits | None
     cores: int
     earlier_out_of_memory: int
@@ -23,10 +24,10 @@ class Attempt:
 
     @classmethod
     def of(cls, job: MaintenanceJob, *, cores: int | None) -> "Attempt":
-        driver = DriverPod.from_environment()
+        driver, own = DriverPod.from_environment(), OwnPod.from_environment()
         earlier = job.out_of_memory
-        if driver is not None and job.run is not None:
-            earlier += PodsOfJob(driver).earlier_attempts_out_of_memory(job.run.name)
+        if own is not None and job.run is not None:
+            earlier += PodsOfJob(own).earlier_attempts_out_of_memory(job.run.name)
         return cls(
             driver=driver,
             limits=job.executors if driver is not None else None,
@@ -35,10 +36,11 @@ class Attempt:
             kills_before=None if job.run is None else kills_for_memory(),
         )
 
-    def size(self, work: Workload) -> JobSize:
+    def size(self, work: Workload, *, alone: bool = False) -> JobSize:
+        """`alone`: without executors, whatever is allowed."""
         return size_job(
             work,
-            self.limits,
+            None if alone else self.limits,
             driver_cores=self.cores,
             driver_memory_bytes=memory_limit(),
             out_of_memory=self.earlier_out_of_memory,

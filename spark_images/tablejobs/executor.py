@@ -14,10 +14,12 @@ import contextlib
 import logging
 import queue
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pyspark import AccumulatorParam, InheritableThread, SparkContext, TaskContext
 from pyspark.sql import SparkSession
@@ -40,7 +42,9 @@ from tableformat.maintenance import FailedTask, Outcome, Outcomes, attempt
 from tableformat.maintenance.sizing import JobSize, Workload
 from tablejobs.configuration import ATTEMPTS
 from tablejobs.container import kills_for_memory
-from tablejobs.pods import DriverPod
+from tablejobs.executor_watch import PATIENCE, ExecutorWatch, Patience, Watching
+from tablejobs.pods import DriverPod, PodsOfJob
+from tablejobs.reporting import HeldUp
 from tablejobs.session import start_session, stop_session
 from tablejobs.spark_errors import TaskFailed, spark_errors
 
@@ -93,13 +97,30 @@ class SessionExecutor:
         return divide(task, cores=self._cores)
 
 
-class SparkExecutor:
-    """Runs tasks in a Spark of the size that the first of them ask for: a later plan of the run is what is left."""
+class Sizing(Protocol):
+    def __call__(self, work: Workload, *, alone: bool = False) -> JobSize: ...
 
-    def __init__(self, sizing: Callable[[Workload], JobSize], *, driver: DriverPod | None = None) -> None:
-        """`driver` is this process's pod, where executors can be pods too."""
+
+class SparkExecutor:
+    """Runs tasks in a Spark of the size that the first of them ask for: a later plan of the run is what is left.
+
+    Where no executor comes for long, what is left is done in the driver alone: it takes longer, and it is done.
+    """
+
+    def __init__(
+        self,
+        sizing: Sizing,
+        driver: DriverPod | None = None,
+        *,
+        tell: Callable[[HeldUp | None], None] = lambda _: None,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        """`driver` is this process's pod, where executors can be pods too; `tell` is told what keeps them."""
         self._sizing = sizing
         self._driver = driver
+        self._tell = tell
+        self._patience = patience
+        self._alone: HeldUp | None = None
         self._cleanup = contextlib.ExitStack()
         self._session: SparkSession | None = None
         self.size: JobSize | None = None
@@ -114,12 +135,22 @@ class SparkExecutor:
         if not tasks:
             return
         session = self._start(Workload.of(tasks))
-        try:
-            yield from SessionExecutor(session, self.size).run(tasks)
-        except Exception as error:
-            if self.size is not None and _killed_for_memory(session.sparkContext, self.size.executors):
-                raise OutOfMemory(str(OutOfMemory.__doc__)) from error
-            raise
+        left = {task.task_id: task for task in tasks}
+        with self._watched(session.sparkContext) as watch:
+            try:
+                for outcome in SessionExecutor(session, self.size).run(tasks):
+                    left.pop(outcome.task_id)
+                    yield outcome
+            except Exception as error:
+                if watch is None or watch.gave_up is None:
+                    if self.size is not None and _killed_for_memory(session.sparkContext, self.size.executors):
+                        raise OutOfMemory(str(OutOfMemory.__doc__)) from error
+                    raise
+                self._alone = watch.gave_up
+            else:
+                return
+        self._go_on_alone()
+        yield from self.run(list(left.values()))
 
     def context(self, work: Workload) -> SparkContext:
         """For other work that Spark spreads."""
@@ -127,13 +158,46 @@ class SparkExecutor:
 
     def _start(self, work: Workload) -> SparkSession:
         if self._session is None:
-            self.size = self._sizing(work)
+            self.size = self._size(work)
             logger.info("%s", self.size)
             scratch = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-spark-"))
             self._session = start_session(Path(scratch), self.size, self._driver if self.size.executors else None)
             self._cleanup.callback(stop_session, self._session)
             logger.info("Spark is ready")
         return self._session
+
+    def _size(self, work: Workload) -> JobSize:
+        if self._alone is None:
+            return self._sizing(work)
+        size = self._sizing(work, alone=True)
+        notes = [note for note in (size.note, f"by the driver alone: {self._alone.message}") if note]
+        return replace(size, note="; ".join(notes))
+
+    @contextlib.contextmanager
+    def _watched(self, context: SparkContext) -> Iterator[ExecutorWatch | None]:
+        """Where there are to be executors."""
+        if self._driver is None or self.size is None or not self.size.executors:
+            yield None
+            return
+        pods, executor = PodsOfJob(self._driver), self._driver.executor(self.size)
+        watch = ExecutorWatch(
+            lambda: len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1,  # the driver counts as one
+            lambda: pods.why_no_executor(executor),
+            self._tell,
+            context.cancelAllJobs,
+            patience=self._patience,
+            now=time.monotonic(),
+        )
+        with Watching(watch, self._patience.between_looks):
+            yield watch
+
+    def _go_on_alone(self) -> None:
+        """In a Spark of its own; the pods that were asked for are wanted no more."""
+        self._cleanup.close()
+        self._session = None
+        if self._driver is not None:
+            PodsOfJob(self._driver).remove_executors()
+        self._tell(None)
 
 
 def _killed_for_memory(context: SparkContext, executors: int) -> bool:

@@ -107,7 +107,7 @@ class _Run:
                 return _inspect(self.job, self.catalog.load_table(self.job.identifier))
 
     def _compact(self, options: CompactionOptions) -> JobReport:
-        with SparkExecutor(self.attempt.size, driver=self.attempt.driver) as executor:
+        with SparkExecutor(self.attempt.size, self.attempt.driver, tell=self.reporter.held_up) as executor:
             result = compact(
                 self.catalog,
                 self.job.identifier,
@@ -147,7 +147,7 @@ class _Run:
         return _completed(done if result.snapshot_id else "no manifests to rewrite", manifests=result)
 
     def _remove_old_rows(self, options: RowRetentionOptions) -> JobReport:
-        with SparkExecutor(self.attempt.size, driver=self.attempt.driver) as executor:
+        with SparkExecutor(self.attempt.size, self.attempt.driver, tell=self.reporter.held_up) as executor:
             result = remove_old_rows(
                 self.catalog,
                 self.job.identifier,

@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tableformat.maintenance.job import JobReport
-from tablejobs.reporting import api_client
+from tableformat.maintenance.sizing import MIB, JobSize
+from tablejobs.reporting import HeldUp, api_client
 
 logger = logging.getLogger("tablejobs")
 
@@ -24,11 +25,22 @@ JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
 @dataclass(frozen=True)
-class DriverPod:
-    """Where this driver runs, as its Job tells it, and what its executors look like."""
+class OwnPod:
+    """Where this driver runs, as its Job tells it."""
 
     name: str
     namespace: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "OwnPod | None":
+        name, namespace = environment.get("TABLEWRIGHT_POD_NAME"), environment.get("TABLEWRIGHT_POD_NAMESPACE")
+        return None if name is None or namespace is None else OwnPod(name, namespace)
+
+
+@dataclass(frozen=True)
+class DriverPod(OwnPod):
+    """The same of one that may have executors, and what they look like."""
+
     ip: str
     api_server: str
     executor_template: Mapping[str, Any]
@@ -58,11 +70,24 @@ class DriverPod:
 
     def write_template(self, folder: Path) -> Path:
         """With a label by which the executors of this very driver are found."""
+        path = folder / "executor-pod.json"  # which is YAML, too
+        path.write_text(json.dumps(self._labelled_template()))
+        return path
+
+    def executor(self, size: JobSize) -> dict[str, Any]:
+        """An executor's pod as far as a cluster's admission cares: with what Spark asks for it."""
+        memory = f"{size.memory_bytes // MIB}Mi"
+        cpu = size.cpu or str(size.cores)
+        resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
+        template = self._labelled_template()
+        [container] = template["spec"]["containers"]
+        spec = {**template["spec"], "containers": [{**container, "resources": resources}], "restartPolicy": "Never"}
+        return {**template, "metadata": {**template["metadata"], "generateName": f"{self.name}-"}, "spec": spec}
+
+    def _labelled_template(self) -> dict[str, Any]:
         metadata = dict(self.executor_template.get("metadata") or {})
         metadata["labels"] = {**(metadata.get("labels") or {}), DRIVER_LABEL: self.name}
-        path = folder / "executor-pod.json"  # which is YAML, too
-        path.write_text(json.dumps({**self.executor_template, "metadata": metadata}))
-        return path
+        return {**self.executor_template, "metadata": metadata}
 
 
 def count_out_of_memory(pods: Iterable[Mapping[str, Any]]) -> int:
@@ -87,10 +112,41 @@ def _reports_it(message: str) -> bool:
         return False
 
 
+def why_no_executor(pods: Iterable[Mapping[str, Any]]) -> HeldUp:
+    """From the pods of the executors, of which none has come to its driver; the first that says something counts."""
+    found = [(_name(pod), said) for pod in pods for said in _reasons_to_wait(pod)]
+    if found:
+        name, said = found[0]
+        return HeldUp("ExecutorsNotStarted", f"pod {name}: {said}")
+    return HeldUp(
+        "ExecutorsNotStarted",
+        "no executor has come to the driver: see the executors' pods and their logs, and whether a NetworkPolicy lets "
+        "them reach the driver's pod",
+    )
+
+
+def _name(pod: Mapping[str, Any]) -> str:
+    return str((pod.get("metadata") or {}).get("name"))
+
+
+def _reasons_to_wait(pod: Mapping[str, Any]) -> Iterable[str]:
+    for container in _container_statuses(pod):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            yield _said(waiting)
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            yield _said(condition)
+
+
+def _said(source: Mapping[str, Any]) -> str:
+    return ": ".join(str(text) for text in (source.get("reason"), source.get("message")) if text)
+
+
 class PodsOfJob:
     """The pods of this driver's Job, as the API server has them."""
 
-    def __init__(self, driver: DriverPod) -> None:
+    def __init__(self, driver: OwnPod) -> None:
         from kubernetes import client
 
         self._driver = driver
@@ -103,6 +159,18 @@ class PodsOfJob:
 
     def executors_out_of_memory(self) -> int:
         return count_out_of_memory(self._list(self._executors))
+
+    def why_no_executor(self, executor: Mapping[str, Any]) -> HeldUp:
+        """Where there is no pod at all, the API server says why: it is asked for one such pod, as a dry run."""
+        from kubernetes.client.exceptions import ApiException
+
+        pods = self._list(self._executors)
+        if not pods:
+            try:
+                self._core.create_namespaced_pod(self._driver.namespace, executor, dry_run="All", _request_timeout=10)
+            except ApiException as error:
+                return HeldUp("ExecutorsNotCreated", f"no executor can be created: {_refusal(error)}")
+        return why_no_executor(pods)
 
     def remove_executors(self) -> None:
         """They would go with the driver's pod; but that stays until somebody has read its log."""
@@ -124,3 +192,11 @@ class PodsOfJob:
             logger.warning("pod=%s the pods %s were not looked at: %s", self._driver.name, selector, error)
             return []
         return list(self._api.sanitize_for_serialization(found)["items"])
+
+
+def _refusal(error: Any) -> str:
+    """The API server's own words, without what surrounds them."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.status} {error.reason}"

@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,18 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_UPDATES = 3.0
 TERMINATION_LOG = "/dev/termination-log"
+LONGEST_MESSAGE = 1024  # as the MaintenanceRun's definition has it
 FIELD_MANAGER = "tablewright-driver"
 
 logger = logging.getLogger("tablejobs")
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """Why a run that has begun does not go on: one CamelCase word, and a sentence."""
+
+    reason: str
+    message: str
 
 
 class Reporter:
@@ -32,9 +42,12 @@ class Reporter:
         self._status = _StatusWriter(job.run) if job.run is not None else None
         self._clock = clock
         self._last_update = float("-inf")
+        self._last_progress = Progress(0, 0, 0, 0, 0, 0)
+        self._held_up: HeldUp | None = None
 
     def progress(self, progress: Progress) -> None:
         _note(progress)
+        self._last_progress = progress
         whole = progress.tasks_done == progress.tasks
         if not whole and self._clock() - self._last_update < SECONDS_BETWEEN_UPDATES:
             return
@@ -49,7 +62,15 @@ class Reporter:
             progress.bytes,
         )
         if self._status is not None:
-            self._status.write(progress)
+            self._status.write(progress, self._held_up)
+
+    def held_up(self, why: HeldUp | None) -> None:
+        """Why no work is done; None when it goes on."""
+        self._held_up = why
+        what = "goes on" if why is None else f"waits: {why.reason}: {why.message}"
+        logger.log(logging.WARNING if why else logging.INFO, "table=%s run=%s %s", self._table, self._run_id, what)
+        if self._status is not None:
+            self._status.write(self._last_progress, why)
 
     def finished(self, report: JobReport) -> None:
         level = logging.INFO if report.succeeded else logging.ERROR
@@ -93,7 +114,8 @@ class _StatusWriter:
         self._run = run
         self._api = client.CustomObjectsApi(api_client())
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: Progress, held_up: HeldUp | None) -> None:
+        why = {} if held_up is None else {"reason": held_up.reason, "message": held_up.message[:LONGEST_MESSAGE]}
         body = {
             "apiVersion": "tablewright.dev/v1alpha1",
             "kind": "MaintenanceRun",
@@ -104,6 +126,7 @@ class _StatusWriter:
                     "tasksDone": progress.tasks_done,
                     "bytes": progress.bytes,
                     "bytesDone": progress.bytes_rewritten,
+                    **why,
                 }
             },
         }

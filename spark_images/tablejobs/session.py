@@ -1,6 +1,7 @@
 """The driver's Spark session. Rows stay in the native kernel's memory, so the JVM is small and quiet."""
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -10,7 +11,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tableformat.errors import PermanentError
@@ -18,7 +21,10 @@ from tableformat.maintenance.sizing import JobSize
 from tablejobs.configuration import spark_configuration
 from tablejobs.pods import DriverPod
 
+logger = logging.getLogger("tablejobs")
+
 _OLDEST_JAVA = 17
+_SECONDS_TO_STOP = 20
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LOGGING = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -37,15 +43,15 @@ class JavaMissing(PermanentError):
 def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None) -> SparkSession:
     """`scratch` is for Spark's own temporary files; `driver` is this process's pod, where there are executors."""
     java = _required_java()
-    logging = scratch / "log4j2.properties"
-    logging.write_text(_LOGGING)
+    settings = scratch / "log4j2.properties"
+    settings.write_text(_LOGGING)
     if driver is not None:
         driver.write_template(scratch)
     os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must find the packages that the driver has
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData -XX:TieredStopAtLevel=1")
     os.environ.setdefault("SPARK_LOCAL_IP", driver.ip if driver is not None else "127.0.0.1")
     builder = SparkSession.builder
-    for name, value in spark_configuration(size, driver, scratch=scratch, logging=logging).items():
+    for name, value in spark_configuration(size, driver, scratch=scratch, logging=settings).items():
         builder = builder.config(name, value)
     session: SparkSession | None = None
     try:
@@ -107,10 +113,26 @@ def _java_missing(what: str) -> JavaMissing:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stops Spark and waits for its JVM, so that a finished driver leaves no process behind."""
+    """Stops Spark and waits for its JVM, so that a finished driver leaves no process behind.
+
+    What was done is done: an error on the way out is told, and changes nothing about it. A session may be started anew.
+    """
     gateway = session.sparkContext._gateway
-    session.stop()
+    try:
+        session.stop()
+    except Exception as error:
+        logger.warning("Spark did not stop in order: %s", error)
+    SparkContext._gateway, SparkContext._jvm = None, None
     if gateway is not None:
+        _end(gateway)
+
+
+def _end(gateway: Any) -> None:
+    try:
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait(20)
+        gateway.proc.wait(_SECONDS_TO_STOP)
+    except Exception as error:
+        logger.warning("Spark's JVM did not end in order: %s", error)
+        gateway.proc.kill()
+        gateway.proc.wait()

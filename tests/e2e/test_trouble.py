@@ -61,6 +61,26 @@ def test_an_image_that_cannot_be_pulled(place: Place) -> None:
     assert "localhost/missing" in status["message"]
 
 
+@with_config_maps
+def test_a_quota_with_room_for_the_driver_alone_is_told_of_until_there_is_more(place: Place) -> None:
+    place.declare()
+    written = place.write(commits=5, rows=8)
+    place.kubectl("create", "quota", "tight", "--hard=pods=1")
+    run = place.ask_for("Compact")
+    found = "ExecutorsNotCreated"
+    status = eventually(lambda: place.run(run), lambda status: status.get("reason") == found, seconds=240)
+    assert status["phase"] == "Running"
+    assert "exceeded quota: tight" in status["message"]
+    eventually(place.reasons, lambda reasons: "RunHeldUp" in reasons)
+    assert place.executors() == []
+
+    place.kubectl("delete", "quota", "tight")
+    status = place.wait_for_run(run)
+    assert status["phase"] == "Succeeded", status
+    assert "alone" not in status["message"], "executors came"
+    assert place.ids() == written
+
+
 def memory(limit: str) -> dict[str, Any]:
     return {"jobs": {**SPREAD, "executors": {**SPREAD["executors"], "memory": limit}}, "schema": WIDE}
 

@@ -4,6 +4,8 @@ the jobs' own rights, and every container a process of this machine that the job
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,16 @@ jobs:
 """
 
 
+# The driver, as it is but for how long it waits.
+IMPATIENT = """
+import functools, sys
+from tablejobs import __main__, executor_watch, operations
+patience = executor_watch.Patience(tell=2, give_up=10, between_looks=1)
+operations.SparkExecutor = functools.partial(operations.SparkExecutor, patience=patience)
+sys.exit(__main__.main())
+"""
+
+
 class Machine:
     """Runs containers as the jobs image would, and remembers the pods."""
 
@@ -85,16 +97,61 @@ def rows(first: int, count: int) -> pa.Table:
     return pa.table({"id": list(numbers), "city": [CITIES[n % len(CITIES)] for n in numbers]}, schema=schema)
 
 
-@pytest.mark.timeout(600)
-def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
+@dataclass(frozen=True)
+class Cluster:
+    """A namespace with a table to compact, of 24 small files, and a MaintenanceRun that asks for it."""
+
+    core: client.CoreV1Api
+    batch: client.BatchV1Api
+    custom: client.CustomObjectsApi
+    namespace: str
+    config: ConfigMapConfig
+    job: dict[str, Any]
+    processes: LocalProcesses
+    machine: Machine
+
+    def run_to_the_end(self) -> tuple[str, JobReport]:
+        """The driver's pod and its report. Nothing is left running, and no pod of an executor either."""
+        with Kubelet(self.core.api_client, self.namespace, self.machine):
+            self.batch.create_namespaced_job(self.namespace, self.job)
+            ended = self.machine.endings
+            eventually(lambda: list(ended), lambda names: any(_is_driver(name) for name in names), seconds=300)
+            [driver] = [name for name in ended if _is_driver(name)]
+            report = JobReport.model_validate_json(ended[driver].message or "{}")
+            assert report.succeeded, self.processes.logs[driver]
+            eventually(self.executor_pods, lambda left: left == [])
+            eventually(
+                lambda: self.batch.read_namespaced_job(RUN, self.namespace).status.succeeded, lambda count: count == 1
+            )
+            eventually(lambda: self.processes.running, lambda running: not running)
+        return driver, report
+
+    def executor_pods(self) -> list[str]:
+        found = self.core.list_namespaced_pod(self.namespace, label_selector="spark-role=executor").items
+        return [pod.metadata.name for pod in found]
+
+    def progress(self) -> dict[str, Any]:
+        run = self.custom.get_namespaced_custom_object(
+            "tablewright.dev", "v1alpha1", self.namespace, "maintenanceruns", RUN
+        )
+        return dict(run["status"].get("progress", {}))
+
+    def assert_compacted(self) -> None:
+        final = open_catalog(self.config).load_table(("sales", "payments"))
+        assert len(list(final.scan().plan_files())) == len(CITIES)
+        assert rows_in_files(final).sort_by("id").to_pylist() == rows(0, 12_000).to_pylist()
+
+
+@pytest.fixture
+def cluster(
     crds: KubernetesAccess,
     kube_api: client.ApiClient,
     kube_namespace: str,
     s3: S3Access,
     s3_bucket: str,
     tmp_path: Path,
-) -> None:
-    core, batch = client.CoreV1Api(kube_api), client.BatchV1Api(kube_api)
+) -> Cluster:
+    core = client.CoreV1Api(kube_api)
     level = {"pod-security.kubernetes.io/enforce": "restricted"}
     core.patch_namespace(kube_namespace, {"metadata": {"labels": level}})
     kubectl(crds, "apply", "-n", kube_namespace, "-f", str(ROOT / "examples" / "install" / "jobs.yaml"))
@@ -123,11 +180,11 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
         *("apply", "-n", kube_namespace, "-f", "-"),
         stdin=json.dumps({"apiVersion": API_VERSION, "kind": "MaintenanceRun", "metadata": {"name": RUN}, "spec": run}),
     )
-    made = client.CustomObjectsApi(kube_api).get_namespaced_custom_object(
-        "tablewright.dev", "v1alpha1", kube_namespace, "maintenanceruns", RUN
-    )
+    custom = client.CustomObjectsApi(kube_api)
+    made = custom.get_namespaced_custom_object("tablewright.dev", "v1alpha1", kube_namespace, "maintenanceruns", RUN)
     policy = effective_policy(declared, [], lake)
     job = build_job(parse(MaintenanceRun, made), declared, policy, lake, JobSettings(image="jobs:1"))
+    assert s3.secret_key not in str(job)
 
     host, _, port = crds.server.removeprefix("https://").partition(":")
     (tmp_path / "bin").mkdir()
@@ -138,31 +195,48 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(
         "KUBERNETES_SERVICE_PORT": port,
     }
     processes = LocalProcesses(kube_api, environment)
-    machine = Machine(processes)
-    with Kubelet(kube_api, kube_namespace, machine):
-        batch.create_namespaced_job(kube_namespace, job)
-        eventually(lambda: list(machine.endings), lambda ended: any(_is_driver(name) for name in ended), seconds=300)
-        [driver] = [name for name in machine.endings if _is_driver(name)]
-        log = processes.logs[driver]
-        report = JobReport.model_validate_json(machine.endings[driver].message or "{}")
-        assert report.succeeded, log
-        eventually(lambda: _executor_pods(core, kube_namespace), lambda left: left == [])
-        eventually(lambda: batch.read_namespaced_job(RUN, kube_namespace).status.succeeded, lambda count: count == 1)
-        eventually(lambda: processes.running, lambda running: not running)
+    batch = client.BatchV1Api(kube_api)
+    return Cluster(core, batch, custom, kube_namespace, config, job, processes, Machine(processes))
 
+
+@pytest.mark.timeout(600)
+def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(cluster: Cluster, s3: S3Access) -> None:
+    driver, report = cluster.run_to_the_end()
+
+    log = cluster.processes.logs[driver]
     assert report.compaction is not None
     assert report.compaction.files_rewritten == 24
-    assert len(machine.executors()) == 2, log
-    for pod in machine.executors():
+    assert len(cluster.machine.executors()) == 2, log
+    for pod in cluster.machine.executors():
         [owner] = pod.metadata.owner_references
-        assert (owner.kind, owner.uid) == ("Pod", machine.pods[driver].metadata.uid)
+        assert (owner.kind, owner.uid) == ("Pod", cluster.machine.pods[driver].metadata.uid)
         assert pod.spec.automount_service_account_token is False
         assert pod.metadata.labels["tablewright.dev/table"] == "payments"
-    final = open_catalog(config).load_table(("sales", "payments"))
-    assert len(list(final.scan().plan_files())) == len(CITIES)
-    expected = rows(0, 12_000).to_pylist()
-    assert rows_in_files(final).sort_by("id").to_pylist() == expected
-    assert s3.secret_key not in log + str(job)
+    cluster.assert_compacted()
+    assert s3.secret_key not in log
+
+
+@pytest.mark.timeout(600)
+def test_executors_that_a_quota_has_no_room_for_are_told_of_and_then_done_without(cluster: Cluster) -> None:
+    hard = {"pods": "1"}  # the driver's
+    quota = {"metadata": {"name": "tight"}, "spec": {"hard": hard}}
+    cluster.core.create_namespaced_resource_quota(cluster.namespace, quota)
+    counted = {"status": {"hard": hard, "used": {"pods": "0"}}}  # at first a controller counts, which is not there
+    cluster.core.patch_namespaced_resource_quota_status("tight", cluster.namespace, counted)
+    cluster.job["spec"]["template"]["spec"]["containers"][0]["args"] = ["python", "-c", IMPATIENT]
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(cluster.run_to_the_end)
+        waiting = eventually(cluster.progress, lambda told: "reason" in told, seconds=120)
+        driver, report = ending.result()
+
+    assert waiting["reason"] == "ExecutorsNotCreated"
+    assert waiting["message"].startswith("no executor can be created: ")
+    assert "exceeded quota: tight" in waiting["message"]
+    assert cluster.machine.executors() == []
+    assert "by the driver alone: no executor can be created: " in report.message, cluster.processes.logs[driver]
+    assert "exceeded quota: tight" in report.message
+    assert cluster.progress().keys() == {"tasks", "tasksDone", "bytes", "bytesDone"}
+    cluster.assert_compacted()
 
 
 def object_of(model: Any, namespace: str, name: str, spec: dict[str, Any]) -> Any:
@@ -178,8 +252,3 @@ def create_table(config: ConfigMapConfig, declared: ManagedTable) -> Table:
 
 def _is_driver(name: str) -> bool:
     return name.startswith(f"{RUN}-") and "-exec-" not in name
-
-
-def _executor_pods(core: client.CoreV1Api, namespace: str) -> list[str]:
-    found = core.list_namespaced_pod(namespace, label_selector="spark-role=executor").items
-    return [pod.metadata.name for pod in found]

@@ -40,11 +40,10 @@ def driver_pod(
     """`job` is what the driver has to do; `executors` their template, where there may be any."""
     # What people declare comes first: of two variables of one name the later one holds, and that is ours.
     environment = [*_declared(fields), {"name": "TABLEWRIGHT_JOB", "value": job}]
+    environment += [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _WHERE_THE_DRIVER_RUNS.items()
+    ]
     if executors is not None:
-        environment += [
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in _WHERE_THE_DRIVER_RUNS.items()
-        ]
         environment.append({"name": EXECUTOR_POD, "value": json.dumps(executors)})
     container = {
         **_container("driver", fields.image or image, [*environment, *_storage_keys(catalog), *_catalog_keys(catalog)]),

@@ -73,6 +73,9 @@ class Progress(ApiModel):
     tasks_done: Count = 0
     bytes: Count = 0
     bytes_done: Count = 0
+    reason: str | None = Field(default=None, max_length=64)
+    """Why no work is done just now, where that is so."""
+    message: str | None = Field(default=None, max_length=1024)
 
 
 class RunPlan(ApiModel):

@@ -58,7 +58,8 @@ def start_happening(start: StartRun) -> Happening:
 def run_happenings(run: MaintenanceRun, status: MaintenanceRunStatus) -> tuple[Happening, ...]:
     """From the run's status to this one."""
     what, key = f"{run.spec.operation}: run {run.metadata.name}", f"{run.metadata.uid}/{status.phase}"
-    if status.phase == Phase.PENDING and status.reason and status.reason != run.status.reason:
+    waits = status.phase in (Phase.PENDING, Phase.RUNNING)
+    if waits and status.reason and status.reason != run.status.reason:
         held_up = f"{run.metadata.uid}/{status.reason}"
         return (Happening("RunHeldUp", _said(f"{what} waits", status), held_up, warning=True, run=run.metadata.name),)
     if status.phase == run.status.phase:

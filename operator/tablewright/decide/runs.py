@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 
 from tablewright.api.conditions import SUCCEEDED, Condition, condition, merged
-from tablewright.api.run import Cause, MaintenanceRun, MaintenanceRunStatus, Phase
+from tablewright.api.run import Cause, MaintenanceRun, MaintenanceRunStatus, Phase, Progress
 from tablewright.api.texts import shortened
 from tablewright.decide.causes import cause_of
 from tablewright.decide.policy import EffectivePolicy
@@ -148,7 +148,16 @@ def _from_job(run: MaintenanceRun, job: JobObservation, now: datetime) -> Mainte
         )
     phase = Phase.RUNNING if job.active else Phase.PENDING
     started = run.status.start_time or (now if job.active else None)
-    return _with(run, now, phase=phase, reason=None, message=None, job_name=run.metadata.name, start_time=started)
+    held_up = (run.status.progress if job.active else None) or Progress()  # by the driver's own word
+    return _with(
+        run,
+        now,
+        phase=phase,
+        reason=held_up.reason,
+        message=held_up.message,
+        job_name=run.metadata.name,
+        start_time=started,
+    )
 
 
 def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime, **told: object) -> MaintenanceRunStatus:
@@ -177,7 +186,7 @@ def _outcome(status: MaintenanceRunStatus) -> Condition:
         case Phase.FAILED:
             return condition(SUCCEEDED, False, status.reason or "Failed", status.message or "")
         case Phase.RUNNING:
-            return condition(SUCCEEDED, None, "Running", "the run is under way")
+            return condition(SUCCEEDED, None, status.reason or "Running", status.message or "the run is under way")
         case _:
             return condition(
                 SUCCEEDED, None, status.reason or "Waiting", status.message or "waits for its pod to start"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tablewright.api.run import Cause, MaintenanceRun, Phase, RunFigures, RunPlan, RunResult
+from tablewright.api.run import Cause, MaintenanceRun, Phase, Progress, RunFigures, RunPlan, RunResult
+from tablewright.decide.happenings import run_happenings
 from tablewright.decide.policy import effective_policy
 from tablewright.decide.runs import Waiting, decide_run, waits_for, why_it_waits
 from tablewright.decide.state import DriverReport, JobObservation
@@ -53,6 +54,20 @@ def test_a_job_that_someone_created_already_is_taken_up() -> None:
     decision = decide_run(run("r", None), None, job(active=True), NOW)
     assert decision.create_job is None
     assert (decision.status.phase, decision.status.start_time) == (Phase.RUNNING, NOW)
+
+
+def test_what_holds_a_driver_up_is_the_runs_reason_until_it_goes_on() -> None:
+    quota = {"tasks": 3, "reason": "ExecutorsNotCreated", "message": "exceeded quota"}
+    waiting = run("r", "Running", jobName="r", progress=quota)
+    status = decide_run(waiting, None, job(active=True), NOW).status
+    assert (status.phase, status.reason, status.message) == (Phase.RUNNING, "ExecutorsNotCreated", "exceeded quota")
+    assert {(each.reason, each.message) for each in status.conditions} == {("ExecutorsNotCreated", "exceeded quota")}
+    assert [each.reason for each in run_happenings(waiting, status)] == ["RunHeldUp"]
+
+    going_on = waiting.model_copy(update={"status": status.model_copy(update={"progress": Progress(tasks=3)})})
+    after = decide_run(going_on, None, job(active=True), NOW).status
+    assert (after.phase, after.reason, after.message) == (Phase.RUNNING, None, None)
+    assert run_happenings(going_on, after) == ()
 
 
 def test_the_result_comes_from_the_drivers_report() -> None:

@@ -281,10 +281,12 @@ def test_a_volume_at_the_scratch_folder_takes_its_place() -> None:
 
 
 @pytest.mark.parametrize("jobs", [{"executors": {"max": 0}}, {"queueName": "batch"}])
-def test_without_executors_the_driver_knows_nothing_of_pods(jobs: dict[str, Any]) -> None:
+def test_without_executors_the_driver_knows_its_own_pod_alone(jobs: dict[str, Any]) -> None:
+    """By which it finds the pods before it, whose end says how much memory it takes."""
     job = built(jobs=jobs)
     assert asked(job)["executors"] is None
-    assert not [name for name in variables(job) if name.startswith(("TABLEWRIGHT_POD", "TABLEWRIGHT_EXEC"))]
+    told = {name for name in variables(job) if name.startswith("TABLEWRIGHT")}
+    assert told == {"TABLEWRIGHT_JOB", *(f"TABLEWRIGHT_POD_{name}" for name in ("NAME", "NAMESPACE", "IP"))}
 
 
 @pytest.mark.parametrize("made", [run("ExpireSnapshots"), run(dryRun=True)])

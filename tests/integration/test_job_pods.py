@@ -1,0 +1,49 @@
+"""What a driver learns from the pods before it, by the real API server."""
+
+from pathlib import Path
+
+import pytest
+from kubernetes import client
+
+from tableformat.catalogs import SqlConfig
+from tableformat.maintenance.compaction import CompactionOptions
+from tableformat.maintenance.job import CompactWork, MaintenanceJob, RunReference
+from tablejobs.attempt import Attempt
+
+KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+
+
+@pytest.fixture
+def killed_before(kube_api: client.ApiClient, kube_namespace: str) -> str:
+    """A run whose Job has had a pod that was killed for want of memory."""
+    core, labels = client.CoreV1Api(kube_api), {"batch.kubernetes.io/job-name": "compact"}
+    container = {"name": "driver", "image": "jobs:1"}
+    pod = {"metadata": {"name": "compact-aaaaa", "labels": labels}, "spec": {"containers": [container]}}
+    core.create_namespaced_pod(kube_namespace, pod)
+    ended = {**container, "imageID": "", "ready": False, "restartCount": 0, "state": KILLED}
+    status = {"phase": "Failed", "containerStatuses": [ended]}
+    core.patch_namespaced_pod_status("compact-aaaaa", kube_namespace, {"status": status})
+    return "compact"
+
+
+def test_a_driver_that_may_have_no_executors_knows_of_the_kill_before_it(
+    kube_api: client.ApiClient,
+    kube_namespace: str,
+    killed_before: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tablejobs.pods.api_client", lambda: kube_api)
+    monkeypatch.setenv("TABLEWRIGHT_POD_NAME", "compact-bbbbb")
+    monkeypatch.setenv("TABLEWRIGHT_POD_NAMESPACE", kube_namespace)
+    job = MaintenanceJob(
+        run_id="r",
+        catalog=SqlConfig(name="lake", uri="sqlite://", warehouse=f"file://{tmp_path}"),
+        identifier=("sales", "payments"),
+        work=CompactWork(options=CompactionOptions()),
+        out_of_memory=1,
+        run=RunReference(namespace=kube_namespace, name=killed_before),
+    )
+    attempt = Attempt.of(job, cores=2)
+    assert attempt.earlier_out_of_memory == 2, "of the run before, and of the pod before"
+    assert attempt.driver is None
