@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from tableformat.catalogs import open_catalog
-from tableformat.maintenance.job import JobReport, MaintenanceJob
+from tableformat.maintenance.job import GIVE_UP_EXIT_CODE, JobReport, MaintenanceJob
 from tablejobs.attempt import Attempt
 from tablejobs.failures import ask_storage, classify
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
 
-SUCCEEDED, TRY_AGAIN, GIVE_UP = 0, 1, 2
+SUCCEEDED, TRY_AGAIN, GIVE_UP = 0, 1, GIVE_UP_EXIT_CODE
 
 logger = logging.getLogger("tablejobs")
 

@@ -20,6 +20,8 @@ from tableformat.maintenance.rollback import RollbackOptions, RollbackResult
 from tableformat.maintenance.sizing import ExecutorLimits
 from tableformat.maintenance.summaries import PlanSummary
 
+GIVE_UP_EXIT_CODE = 2
+"""A driver's word that trying again is of no use: Kubernetes is told to start no other pod then."""
 TERMINATION_MESSAGE_BYTES = 4096
 """Kubernetes cuts a longer one, and what is left is no JSON."""
 _LONGEST_MESSAGE = 1000

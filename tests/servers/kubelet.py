@@ -30,6 +30,8 @@ class Ending:
     exit_code: int
     message: str = ""
     reason: str | None = None
+    disrupted: bool = False
+    """Whether the node or the scheduler had to let the pod go."""
 
 
 class Kubelet:
@@ -91,7 +93,10 @@ class Kubelet:
         name = pod.spec.containers[0].name
         container = {"name": name, "image": "local", "imageID": "local", "ready": False, "restartCount": 0}
         phase = "Succeeded" if ending.exit_code == 0 else "Failed"
-        self._report(pod, {"phase": phase, "containerStatuses": [{**container, "state": {"terminated": terminated}}]})
+        status = {"phase": phase, "containerStatuses": [{**container, "state": {"terminated": terminated}}]}
+        if ending.disrupted:
+            status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+        self._report(pod, status)
 
     def _report(self, pod: Pod, status: Mapping[str, object]) -> None:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 from tableformat.errors import PermanentError
 from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.job import (
+    GIVE_UP_EXIT_CODE,
     CompactWork,
     ExpireWork,
     InspectWork,
@@ -38,7 +39,6 @@ RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 COMMIT_EVERY_TASKS = 64  # what is done of a large compaction stays done, whatever becomes of the rest
-BAD_CONFIGURATION_EXIT_CODE = 2  # the driver's word that trying again is of no use
 
 _SPREAD = (Operation.COMPACT, Operation.DELETE_EXPIRED_ROWS)  # what rewrites data files
 
@@ -227,7 +227,7 @@ def build_job(
 
 
 def _failure_rules() -> list[dict[str, Any]]:
-    codes = {"operator": "In", "values": [BAD_CONFIGURATION_EXIT_CODE]}
+    codes = {"operator": "In", "values": [GIVE_UP_EXIT_CODE]}
     return [
         {"action": "FailJob", "onExitCodes": {"containerName": "driver", **codes}},
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},

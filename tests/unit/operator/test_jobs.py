@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tablejobs.__main__ import GIVE_UP
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job, maintenance_job
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, parse
@@ -119,6 +120,82 @@ def test_without_a_word_from_any_level_the_job_is_the_operators_own() -> None:
     }
     assert not {"nodeSelector", "tolerations", "priorityClassName"} & pod(job).keys()
     assert pod(job)["serviceAccountName"] == "tablewright-jobs"
+
+
+def test_the_whole_job_but_for_what_the_driver_is_told() -> None:
+    """By value: what of it is lost shows nowhere else until a pod fails, or a namespace takes none."""
+    job = built()
+    labels = {
+        "app.kubernetes.io/name": "tablewright-job",
+        "app.kubernetes.io/managed-by": "tablewright",
+        "tablewright.dev/run": "by-hand",
+        "tablewright.dev/table": "events",
+    }
+    spec = job.pop("spec")
+    assert job == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "by-hand",
+            "namespace": "sales",
+            "labels": labels,
+            "ownerReferences": [
+                {
+                    "apiVersion": "tablewright.dev/v1alpha1",
+                    "kind": "MaintenanceRun",
+                    "name": "by-hand",
+                    "uid": "run-uid",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+    }
+    template = spec.pop("template")
+    assert spec == {
+        "backoffLimit": 2,
+        "ttlSecondsAfterFinished": 86_400,
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": "driver", "operator": "In", "values": [GIVE_UP]},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+    }
+    assert template["metadata"] == {"labels": labels}
+    [container] = template["spec"].pop("containers")
+    assert template["spec"] == {
+        "restartPolicy": "Never",
+        "serviceAccountName": "tablewright-jobs",
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "runAsGroup": 10001,
+            "fsGroup": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+    assert {variable["name"] for variable in container.pop("env")} == {
+        *["TABLEWRIGHT_JOB", "TABLEWRIGHT_EXECUTOR_POD"],
+        *["TABLEWRIGHT_POD_NAME", "TABLEWRIGHT_POD_NAMESPACE", "TABLEWRIGHT_POD_IP"],
+    }
+    assert container == {
+        "name": "driver",
+        "image": "jobs:1",
+        "args": ["python", "-m", "tablejobs"],
+        "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
 
 
 def test_what_the_levels_say_of_jobs_is_in_the_job_field_by_field() -> None:
