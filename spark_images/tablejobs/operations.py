@@ -16,6 +16,7 @@ from tableformat.maintenance.compaction import CompactionOptions, Progress, comp
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots, plan_expiry
 from tableformat.maintenance.figures import small_below, take_figures
 from tableformat.maintenance.job import (
+    CherryPickWork,
     CompactWork,
     ExpireWork,
     InspectWork,
@@ -29,7 +30,7 @@ from tableformat.maintenance.job import (
 from tableformat.maintenance.manifests import ManifestOptions, plan_manifests, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanOptions, plan_orphans, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions, plan_row_retention, remove_old_rows
-from tableformat.maintenance.rollback import RollbackOptions, plan_rollback, roll_back
+from tableformat.maintenance.rollback import RollbackOptions, cherry_pick, plan_cherry_pick, plan_rollback, roll_back
 from tableformat.maintenance.storage import open_store
 from tableformat.maintenance.summaries import PlanSummary, summarize
 from tablejobs.attempt import Attempt
@@ -69,6 +70,8 @@ def _dry_run(job: MaintenanceJob, catalog: Catalog, *, now: datetime) -> JobRepo
             back = plan_rollback(".".join(job.identifier), table.metadata, options)
             refused = ". Refused as it stands: allow losing commits, or tag them" if options.refuses(back) else ""
             return _completed(f"dry run: {back}{refused}", plan=summarize(back))
+        case CherryPickWork(snapshot_id=snapshot_id):
+            plan = plan_cherry_pick(table, snapshot_id)
     return _completed(f"dry run: {plan}", plan=summarize(plan))
 
 
@@ -103,6 +106,8 @@ class _Run:
                 return self._remove_old_rows(options)
             case RollbackWork(options=options):
                 return self._roll_back(options)
+            case CherryPickWork(snapshot_id=snapshot_id):
+                return self._cherry_pick(snapshot_id)
             case InspectWork():
                 return _inspect(self.job, self.catalog.load_table(self.job.identifier))
 
@@ -166,6 +171,13 @@ class _Run:
         )
         done = f"rolled back {result.commits_undone} commits, to snapshot {result.to_snapshot_id}"
         return _completed(done if result.commits_undone else "main is there already", rollback=result)
+
+    def _cherry_pick(self, snapshot_id: int) -> JobReport:
+        result = cherry_pick(
+            self.catalog, self.job.identifier, snapshot_id, run_id=self.job.run_id, planned=self._planned
+        )
+        again = "" if result.fast_forward else f" as snapshot {result.snapshot_id}"
+        return _completed(f"snapshot {snapshot_id} is on main{again}", cherry_pick=result)
 
     def _planned(self, plan: object) -> None:
         self.plan = summarize(plan)

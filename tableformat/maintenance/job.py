@@ -16,7 +16,7 @@ from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult
 from tableformat.maintenance.manifests import ManifestOptions, ManifestResult
 from tableformat.maintenance.orphans import OrphanOptions, OrphanResult
 from tableformat.maintenance.retention import RowRetentionOptions, RowRetentionResult
-from tableformat.maintenance.rollback import RollbackOptions, RollbackResult
+from tableformat.maintenance.rollback import CherryPickResult, RollbackOptions, RollbackResult
 from tableformat.maintenance.sizing import ExecutorLimits
 from tableformat.maintenance.summaries import PlanSummary
 
@@ -68,13 +68,25 @@ class RollbackWork(_Value):
     options: RollbackOptions
 
 
+class CherryPickWork(_Value):
+    operation: Literal["CherryPick"] = "CherryPick"
+    snapshot_id: int
+
+
 class InspectWork(_Value):
     operation: Literal["Inspect"] = "Inspect"
     small_file_bytes: PositiveInt
 
 
 Work = Annotated[
-    CompactWork | ExpireWork | OrphanWork | ManifestWork | RowRetentionWork | RollbackWork | InspectWork,
+    CompactWork
+    | ExpireWork
+    | OrphanWork
+    | ManifestWork
+    | RowRetentionWork
+    | RollbackWork
+    | CherryPickWork
+    | InspectWork,
     Field(discriminator="operation"),
 ]
 
@@ -126,6 +138,7 @@ class JobReport(_Value):
     manifests: ManifestResult | None = None
     rows: RowRetentionResult | None = None
     rollback: RollbackResult | None = None
+    cherry_pick: CherryPickResult | None = None
     inspection: TableHealth | None = None
 
     def to_termination_message(self) -> str:

@@ -16,7 +16,7 @@ from tableformat.maintenance.manifests import ManifestPlan
 from tableformat.maintenance.orphans import OrphanPlan
 from tableformat.maintenance.reachability import FileKind
 from tableformat.maintenance.retention import RowRetentionPlan
-from tableformat.maintenance.rollback import RollbackPlan
+from tableformat.maintenance.rollback import CherryPickPlan, RollbackPlan
 
 MOST_LINES = 20
 _LONGEST_LINE = 200
@@ -96,6 +96,11 @@ def _(plan: RollbackPlan) -> PlanSummary:
     lost = (f"lost: {each.operation} {each.snapshot_id} of {each.made_at.isoformat()}" for each in plan.lost)
     move = f"main goes from snapshot {plan.from_snapshot_id} to {plan.to_snapshot_id}"
     return PlanSummary(snapshots=len(plan.undone), lines=() if plan.is_empty else _shown([move, *lost]))
+
+
+@summarize.register
+def _(plan: CherryPickPlan) -> PlanSummary:
+    return PlanSummary(files=plan.files, bytes=plan.bytes, rows=plan.rows, lines=_shown([str(plan)]))
 
 
 def _shown(lines: Iterable[str]) -> tuple[str, ...]:

@@ -163,6 +163,7 @@ def test_an_annotation_that_names_no_operation_is_answered_with_those_that_are(s
         ("RewriteManifests", {}),
         ("DeleteExpiredRows", {"retention": {"rows": {"column": "id", "maxAge": "30d"}}}),
         ("Rollback", {}),
+        ("CherryPick", {}),
         ("Inspect", {}),
         ("RemoveOrphanFiles", {}),
         ("ExpireSnapshots", {}),
@@ -175,8 +176,8 @@ def test_every_operation_can_be_run_by_hand_even_while_the_table_is_suspended(
     name = f"by-hand-{operation.lower()}"
     scene.declare(name, suspend=True, **spec)
     scene.drivers.end(name, DONE)
-    rollback = {"rollback": {"tag": "before"}} if operation == "Rollback" else {}
-    scene.make_run(name, name, operation, **rollback)
+    where: dict[str, dict[str, Any]] = {"Rollback": {"rollback": {"tag": "before"}}, "CherryPick": {"cherryPick": {"snapshotId": 7}}}
+    scene.make_run(name, name, operation, **where.get(operation, {}))
     [run] = scene.ends(name, 1)
     assert run["status"]["cause"] == "Manual"
     assert scene.drivers.jobs[name].work.operation == operation

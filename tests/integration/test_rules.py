@@ -61,6 +61,7 @@ BROKEN: dict[type[KubernetesResource], dict[str, dict[str, Any] | tuple[dict[str
     MaintenanceRun: {
         "spec: the spec of a MaintenanceRun": (RUN, {**RUN, "dryRun": True}),
         "spec: rollback says": {**RUN, "rollback": {"tag": "a"}},
+        "spec: cherryPick says": {**RUN, "cherryPick": {"snapshotId": 1}},
         "spec: an Inspect run": {**RUN, "operation": "Inspect", "dryRun": True},
         "spec.rollback: name exactly one": {**RUN, "operation": "Rollback", "rollback": {"tag": "a", "snapshotId": 1}},
     },

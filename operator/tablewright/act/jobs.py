@@ -8,6 +8,7 @@ from tableformat.errors import PermanentError
 from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.job import (
     GIVE_UP_EXIT_CODE,
+    CherryPickWork,
     CompactWork,
     ExpireWork,
     InspectWork,
@@ -29,7 +30,7 @@ from tablewright.api.jobs import Executors, JobFields
 from tablewright.api.objects import KubernetesObject, owner_reference
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
 from tablewright.api.quantities import memory_bytes
-from tablewright.api.run import MaintenanceRun, Operation, Rollback
+from tablewright.api.run import CherryPick, MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
 from tablewright.decide.causes import LONGEST_NAME
 from tablewright.decide.maintenance import expiry_options
@@ -107,6 +108,8 @@ def _work(run: MaintenanceRun, table: ManagedTable, policy: EffectivePolicy) -> 
             return RowRetentionWork(options=_row_retention_options(policy))
         case Operation.ROLLBACK:
             return RollbackWork(options=_rollback_options(run.spec.rollback))
+        case Operation.CHERRY_PICK:
+            return _cherry_pick(run.spec.cherry_pick)
         case Operation.INSPECT:
             return InspectWork(small_file_bytes=_small_file_bytes(table, policy))
 
@@ -128,6 +131,12 @@ def _rollback_options(rollback: Rollback | None) -> RollbackOptions:
         before_run=rollback.before_run,
         allow_losing_commits=rollback.allow_losing_commits,
     )
+
+
+def _cherry_pick(pick: CherryPick | None) -> CherryPickWork:
+    if pick is None:
+        raise RunNotPossibleError("spec.cherryPick: it is not said which snapshot: create a run that says it")
+    return CherryPickWork(snapshot_id=pick.snapshot_id)
 
 
 def _compaction_options(table: ManagedTable, policy: EffectivePolicy) -> CompactionOptions:

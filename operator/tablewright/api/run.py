@@ -20,6 +20,7 @@ class Operation(StrEnum):
     REWRITE_MANIFESTS = "RewriteManifests"
     DELETE_EXPIRED_ROWS = "DeleteExpiredRows"
     ROLLBACK = "Rollback"
+    CHERRY_PICK = "CherryPick"
     INSPECT = "Inspect"
 
 
@@ -59,13 +60,21 @@ class Rollback(ApiModel):
         return self
 
 
+class CherryPick(ApiModel):
+    """Which staged snapshot is published."""
+
+    snapshot_id: int = Field(ge=0)
+
+
 class MaintenanceRunSpec(ApiModel):
-    """That `rollback` comes with a Rollback alone is the API server's to check: no run comes from elsewhere."""
+    """That `rollback` comes with a Rollback alone, and `cherryPick` with a CherryPick, is the API server's to check: no
+    run comes from elsewhere."""
 
     table_ref: TableReference
     operation: Operation
     dry_run: bool = False
     rollback: Rollback | None = None
+    cherry_pick: CherryPick | None = None
 
 
 class Progress(ApiModel):

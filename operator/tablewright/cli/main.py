@@ -59,6 +59,7 @@ for _command, _panel in (
     (history, _TABLES),
     (diff, _TABLES),
     (run.rollback, _TABLES),
+    (run.cherry_pick, _TABLES),
     (export, _TABLES),
 ):
     app.command(rich_help_panel=_panel, help=_help(_command))(_command)

@@ -17,7 +17,8 @@ from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import StartRun
 
 RUN_ANNOTATION = "tablewright.dev/run"
-BY_ANNOTATION = tuple(operation for operation in Operation if operation is not Operation.ROLLBACK)
+_TO_A_SNAPSHOT = (Operation.ROLLBACK, Operation.CHERRY_PICK)  # which an annotation does not name
+BY_ANNOTATION = tuple(operation for operation in Operation if operation not in _TO_A_SNAPSHOT)
 
 
 @dataclass(frozen=True)

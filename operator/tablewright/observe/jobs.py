@@ -107,6 +107,8 @@ def _result(report: JobReport) -> RunResult | None:
         )
     if report.rollback is not None:
         return RunResult(snapshot_id=report.rollback.to_snapshot_id)
+    if report.cherry_pick is not None:
+        return RunResult(snapshot_id=report.cherry_pick.snapshot_id)
     return None
 
 

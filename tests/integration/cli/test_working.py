@@ -82,6 +82,22 @@ def test_one_table_through_its_operations(tmp_path: Path) -> None:
     assert "tablewright-hold-audit" not in table.refresh().metadata.refs
 
 
+def test_a_staged_snapshot_is_published_as_planned(tmp_path: Path) -> None:
+    table = with_files(tmp_path, TABLES, 1)
+    before = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    table.append(rows(50, 3), branch=None)
+    staged = next(s.snapshot_id for s in table.metadata.snapshots if s.snapshot_id not in before)
+
+    planned = run_cli("cherry-pick", "events", str(staged), "--dry-run", "-f", tmp_path)
+    assert (planned.code, "main moves to it; 1 files with 3 rows" in planned.out) == (0, True), planned
+    assert len(ids(table)) == 10
+    done = run_cli("cherry-pick", "events", str(staged), "-f", tmp_path)
+    assert (done.code, f"snapshot {staged} is on main" in done.out) == (0, True), done
+    assert len(ids(table)) == 13
+    refused = run_cli("cherry-pick", "events", "4711", "-f", tmp_path)
+    assert (refused.code, "CherryPickRefused" in refused.err) == (1, True), refused
+
+
 def test_a_hold_is_placed_and_released_without_a_touch_to_others(tmp_path: Path) -> None:
     table = with_files(tmp_path, TABLES, 2)
     uri = ("--catalog-uri", f"sqlite:///{tmp_path}/.tablewright/catalog.db")

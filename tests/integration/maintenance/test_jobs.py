@@ -20,6 +20,7 @@ from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.errors import UnreadableMetadata
 from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.job import (
+    CherryPickWork,
     CompactWork,
     ExpireWork,
     InspectWork,
@@ -174,6 +175,37 @@ def test_a_rollback_that_would_be_refused_says_so_in_its_dry_run(
     assert "Refused as it stands" in report.message
     assert report.plan is not None
     assert len([line for line in report.plan.lines if line.startswith("lost: append")]) == 3
+
+
+def test_a_driver_publishes_a_staged_snapshot_as_its_dry_run_says(
+    catalog: LocalCatalog, table: Table, tmp_path: Path
+) -> None:
+    before, some = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}, table.scan(limit=3).to_arrow()
+    table.append(some, branch=None)
+    [staged] = {snapshot.snapshot_id for snapshot in table.metadata.snapshots} - before
+    table.append(some)
+    work, location = CherryPickWork(snapshot_id=staged), table.metadata_location
+
+    planned = run(job(tmp_path, work, dry_run=True), catalog, later(table))
+    assert "its files are appended once more" in planned.message
+    assert table.refresh().metadata_location == location
+    assert planned.plan is not None
+    assert (planned.plan.files, planned.plan.rows) == (1, 3)
+
+    done = run(job(tmp_path, work), catalog, later(table))
+    assert done.plan == planned.plan
+    assert done.cherry_pick is not None
+    assert done.cherry_pick.snapshot_id == table.refresh().metadata.current_snapshot_id
+    again = run(job(tmp_path, work), catalog, later(table))
+    assert again.cherry_pick == done.cherry_pick
+
+    unknown = CherryPickWork(snapshot_id=4711)
+    assert (
+        "refused: table db.events has no snapshot 4711"
+        in run(job(tmp_path, unknown, dry_run=True), catalog, later(table)).message
+    )
+    code, report = drive(tmp_path, job(tmp_path, unknown))
+    assert (code, report.succeeded, report.reason) == (2, False, "CherryPickRefused")
 
 
 def test_a_driver_rolls_back_and_gives_up_on_what_is_refused(table: Table, tmp_path: Path) -> None:

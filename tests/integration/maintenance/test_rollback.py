@@ -16,10 +16,13 @@ from tableformat.commits import RUN_ID, CommitConflict
 from tableformat.inspection import LiveFile, snapshot_files
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.rollback import (
+    CherryPickPlan,
     CherryPickRefused,
+    PickWay,
     RollbackOptions,
     RollbackRefused,
     cherry_pick,
+    plan_cherry_pick,
     plan_rollback,
     roll_back,
 )
@@ -253,6 +256,67 @@ def test_what_is_no_append_is_refused_unless_main_stood_still(table: Table) -> N
         cherry_pick(table.catalog, IDENTIFIER, deletion)
     with pytest.raises(CherryPickRefused, match="no snapshot"):
         cherry_pick(table.catalog, IDENTIFIER, 4711)
+
+
+def stage_batch(table: Table, wap_id: str) -> int:
+    """As an ingestion stages it that writes, audits and publishes."""
+    before = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    table.append(rows(), branch=None, snapshot_properties={"wap.id": wap_id})
+    return next(s.snapshot_id for s in table.metadata.snapshots if s.snapshot_id not in before)
+
+
+def test_a_batch_that_was_staged_again_is_not_published_again_though_main_stood_still(table: Table) -> None:
+    append(table)
+    first = stage_batch(table, "batch-7")
+    append(table)
+    cherry_pick(table.catalog, IDENTIFIER, first)
+    again = stage_batch(table.refresh(), "batch-7")
+    before = read(table, head(table).snapshot_id)
+
+    assert "published already" in str(plan_cherry_pick(table, again))
+    with pytest.raises(CherryPickRefused, match="batch-7 was published already"):
+        cherry_pick(table.catalog, IDENTIFIER, again)
+
+    assert read(table.refresh(), head(table).snapshot_id) == before
+
+
+def test_a_pick_is_planned_as_it_is_run(by_part: Table) -> None:
+    table = by_part
+    staged = stage_replacement(table, 1)
+    location = table.metadata_location
+
+    at_once = plan_cherry_pick(table, staged)
+    assert (at_once.way, at_once.files, at_once.rows, at_once.replaced_files) == (PickWay.FAST_FORWARD, 1, 3, 1)
+    assert at_once.bytes > 0
+    table.append(rows(part=2))
+    appended = stage(table)
+    table.append(rows(part=2))
+    assert plan_cherry_pick(table, staged).way is PickWay.REPLACE
+    assert plan_cherry_pick(table, appended).way is PickWay.APPEND
+    assert "main moves to it; 1 files with 3 rows" in str(at_once)
+    assert location != table.metadata_location
+    location = table.metadata_location
+
+    plans: list[CherryPickPlan] = []
+    result = cherry_pick(table.catalog, IDENTIFIER, staged, run_id="run-7", planned=plans.append)
+    assert [plan.way for plan in plans] == [PickWay.REPLACE]
+    done = plan_cherry_pick(table.refresh(), staged)
+    assert (done.way, done.published_as) == (PickWay.NONE, result.snapshot_id)
+    assert plan_rollback("t", table.metadata, RollbackOptions(before_run="run-7")).undone == (result.snapshot_id,)
+
+
+def test_a_plan_of_what_is_refused_says_why_and_changes_nothing(by_part: Table) -> None:
+    table = by_part
+    staged = stage_replacement(table, 1)
+    table.append(rows(part=1))
+    location = table.metadata_location
+
+    plan = plan_cherry_pick(table, staged)
+
+    assert (plan.way, plan.is_empty) == (PickWay.REFUSED, True)
+    assert "were written to by snapshot" in str(plan)
+    assert "no snapshot 4711" in str(plan_cherry_pick(table, 4711))
+    assert table.refresh().metadata_location == location
 
 
 def test_a_staged_append_of_an_older_partition_spec_is_published(table: Table) -> None:

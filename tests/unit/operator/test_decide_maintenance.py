@@ -86,7 +86,7 @@ def test_one_operations_failures_do_not_hold_up_another() -> None:
     assert decision.start.operation is Operation.EXPIRE_SNAPSHOTS
 
 
-@pytest.mark.parametrize("operation", [Operation.ROLLBACK, Operation.INSPECT])
+@pytest.mark.parametrize("operation", [Operation.ROLLBACK, Operation.CHERRY_PICK, Operation.INSPECT])
 def test_some_operations_never_start_by_themselves(operation: Operation) -> None:
     simulation = Simulation.of(**EVERYTHING)
     simulation.see(small_files=60, manifests=20, delete_files=9, ages=OLD)

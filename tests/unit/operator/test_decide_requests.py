@@ -10,7 +10,7 @@ from tests.unit.operator.simulation import Simulation
 from tests.unit.operator.test_decide_maintenance import DONE
 
 ROWS = {"retention": {"rows": {"column": "id", "maxAge": "1d"}}}
-BY_ANNOTATION = [operation for operation in Operation if operation is not Operation.ROLLBACK]
+BY_ANNOTATION = [each for each in Operation if each not in (Operation.ROLLBACK, Operation.CHERRY_PICK)]
 
 
 def asked(value: str, **spec: Any) -> Simulation:
@@ -51,6 +51,7 @@ def test_what_is_no_operation_is_answered_with_those_that_are(value: str) -> Non
     ("value", "spec", "reason"),
     [
         ("Rollback", {}, "False/UnknownOperation"),
+        ("CherryPick", {}, "False/UnknownOperation"),
         ("DeleteExpiredRows", {}, "False/NotDeclared"),
         ("Compact", {"managementPolicy": "ObserveOnly"}, "False/NotAllowed"),
     ],

@@ -102,6 +102,10 @@ def test_a_rollback_to_no_place_or_to_two_is_refused(target: dict[str, Any]) -> 
         run("Rollback", rollback=target)
 
 
+def test_a_cherry_pick_publishes_the_snapshot_that_its_run_names() -> None:
+    assert work(run("CherryPick", cherryPick={"snapshotId": 7})) == {"operation": "CherryPick", "snapshot_id": 7}
+
+
 def test_a_dry_run_is_one_for_the_driver_too() -> None:
     table, lake = managed_table(), catalog()
     job = maintenance_job(run(dryRun=True), table, effective_policy(table, [], lake), lake)

@@ -1,4 +1,4 @@
-"""`tablewright run OPERATION TABLE` and `tablewright rollback`: one operation now, on any Iceberg table of any catalog.
+"""`tablewright run OPERATION TABLE`, `rollback`, `cherry-pick`: one operation now, on any Iceberg table of any catalog.
 
 No declaration is needed. With -f, what is not typed comes from the declared table's policy.
 """
@@ -265,6 +265,29 @@ def rollback(
     found = _address(table, catalog, catalog_uri, properties, folder, state)
     given = {**places, "allow_losing_commits": allow_losing_commits}
     work = RollbackWork(options=running.options_of(RollbackOptions, {}, given))
+    raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
+
+
+def cherry_pick(
+    table: options.TableName,
+    snapshot: Annotated[int, typer.Argument(metavar="SNAPSHOT", help="The staged snapshot's id.")],
+    catalog: options.CatalogName = None,
+    catalog_uri: options.CatalogUri = None,
+    properties: options.Properties = None,
+    folder: options.Folder = None,
+    state: options.State = None,
+    dry_run: DryRun = False,
+    output: options.Output = OutputFormat.TABLE,
+) -> None:
+    """Publish a staged snapshot on main: an append, an overwrite of partitions, or whatever is on top of main.
+
+    Example: tablewright cherry-pick sales.payments 7046316431216743921 --catalog lake --dry-run
+    """
+    from tableformat.maintenance.job import CherryPickWork
+    from tablewright.cli import running
+
+    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    work = CherryPickWork(snapshot_id=snapshot)
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
 
