@@ -176,7 +176,10 @@ def test_every_operation_can_be_run_by_hand_even_while_the_table_is_suspended(
     name = f"by-hand-{operation.lower()}"
     scene.declare(name, suspend=True, **spec)
     scene.drivers.end(name, DONE)
-    where: dict[str, dict[str, Any]] = {"Rollback": {"rollback": {"tag": "before"}}, "CherryPick": {"cherryPick": {"snapshotId": 7}}}
+    where: dict[str, dict[str, Any]] = {
+        "Rollback": {"rollback": {"tag": "before"}},
+        "CherryPick": {"cherryPick": {"snapshotId": 7}},
+    }
     scene.make_run(name, name, operation, **where.get(operation, {}))
     [run] = scene.ends(name, 1)
     assert run["status"]["cause"] == "Manual"

@@ -1,4 +1,4 @@
-"""Metadata of tables with a made-up history: no file behind it exists."""
+"""Metadata of tables with a made-up history, no file behind which exists, and what an expiry is to leave of any."""
 
 from datetime import UTC, datetime
 
@@ -11,6 +11,9 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.types import LongType, NestedField
 
+from tableformat.maintenance.expiry import ExpiryOptions
+
+DAY = 24 * 3600 * 1000
 NOW_MS = 1_000_000
 NOW = datetime.fromtimestamp(NOW_MS / 1000, UTC)
 
@@ -96,3 +99,38 @@ def histories(draw: st.DrawFn) -> TableMetadata:
         )
     }
     return metadata(snapshots, refs, properties)
+
+
+def model(history: TableMetadata, options: ExpiryOptions, now_ms: int) -> tuple[set[int], set[str]]:
+    """The snapshots and refs that stay, said slowly."""
+    parents = {each.snapshot_id: each.parent_snapshot_id for each in history.snapshots}
+    ages = {each.snapshot_id: now_ms - each.timestamp_ms for each in history.snapshots}
+
+    def setting(name: str, given: int | None, default: int) -> int:
+        return given if given is not None else int(history.properties.get(f"history.expire.{name}", default))
+
+    max_age = setting("max-snapshot-age-ms", options.max_snapshot_age_ms, 5 * DAY)
+    count = setting("min-snapshots-to-keep", options.min_snapshots_to_keep, 1)
+    max_ref_age = setting("max-ref-age-ms", options.max_ref_age_ms, 2**63)
+    refs = {
+        name: ref
+        for name, ref in history.refs.items()
+        if name == "main" or ages[ref.snapshot_id] <= (ref.max_ref_age_ms or max_ref_age)
+    }
+    stays, led_to = set(), set()
+    for ref in refs.values():
+        current: int | None = ref.snapshot_id
+        walking, seen = True, 0
+        while current in ages:  # parents may have expired
+            led_to.add(current)
+            young = ages[current] <= (ref.max_snapshot_age_ms or max_age)
+            if str(ref.snapshot_ref_type) == "tag":
+                stays.add(current)
+                break
+            walking = walking and (young or seen < (ref.min_snapshots_to_keep or count))
+            if walking:
+                stays.add(current)
+            seen += 1
+            current = parents[current]
+    stays |= {each for each in ages if each not in led_to and ages[each] <= max_age}
+    return stays, set(refs)

@@ -8,9 +8,7 @@ from pyiceberg.table.metadata import TableMetadata
 from tableformat.maintenance.errors import UnreadableSetting
 from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.expiry.retention import plan_retention
-from tests.unit.maintenance.histories import NOW, NOW_MS, branch, histories, metadata, snapshot, tag
-
-DAY = 24 * 3600 * 1000
+from tests.unit.maintenance.histories import DAY, NOW, NOW_MS, branch, histories, metadata, model, snapshot, tag
 
 
 def kept(history: TableMetadata, options: ExpiryOptions = ExpiryOptions()) -> set[int]:  # noqa: B008
@@ -89,41 +87,6 @@ def test_the_start_of_a_running_job_is_kept_with_all_that_came_after_it() -> Non
     assert kept(history, ExpiryOptions(max_snapshot_age_ms=0, protected_snapshots=frozenset({3}))) == {3, 4, 5}
 
 
-def model(history: TableMetadata, options: ExpiryOptions) -> tuple[set[int], set[str]]:
-    """What stays, said slowly."""
-    parents = {each.snapshot_id: each.parent_snapshot_id for each in history.snapshots}
-    ages = {each.snapshot_id: NOW_MS - each.timestamp_ms for each in history.snapshots}
-
-    def setting(name: str, given: int | None, default: int) -> int:
-        return given if given is not None else int(history.properties.get(f"history.expire.{name}", default))
-
-    max_age = setting("max-snapshot-age-ms", options.max_snapshot_age_ms, 5 * DAY)
-    count = setting("min-snapshots-to-keep", options.min_snapshots_to_keep, 1)
-    max_ref_age = setting("max-ref-age-ms", options.max_ref_age_ms, 2**63)
-    refs = {
-        name: ref
-        for name, ref in history.refs.items()
-        if name == "main" or ages[ref.snapshot_id] <= (ref.max_ref_age_ms or max_ref_age)
-    }
-    stays, led_to = set(), set()
-    for ref in refs.values():
-        current: int | None = ref.snapshot_id
-        walking, seen = True, 0
-        while current is not None:
-            led_to.add(current)
-            young = ages[current] <= (ref.max_snapshot_age_ms or max_age)
-            if str(ref.snapshot_ref_type) == "tag":
-                stays.add(current)
-                break
-            walking = walking and (young or seen < (ref.min_snapshots_to_keep or count))
-            if walking:
-                stays.add(current)
-            seen += 1
-            current = parents[current]
-    stays |= {each for each in ages if each not in led_to and ages[each] <= max_age}
-    return stays, set(refs)
-
-
 @given(
     histories(),
     st.builds(
@@ -135,7 +98,7 @@ def model(history: TableMetadata, options: ExpiryOptions) -> tuple[set[int], set
 )
 @settings(max_examples=200, deadline=None)
 def test_it_takes_what_the_model_takes(history: TableMetadata, options: ExpiryOptions) -> None:
-    stays, refs = model(history, options)
+    stays, refs = model(history, options, NOW_MS)
 
     plan = plan_retention(history, options, now=NOW)
 
