@@ -126,6 +126,10 @@ class RunResult(ApiModel):
     marked_files: Count = 0
     rewritten_manifests: Count = 0
     added_manifests: Count = 0
+    more_left: bool = False
+    """Another compaction could go on at once, beyond what one run may take."""
+    too_new: bool = False
+    """A compaction left files alone that were written during the cool-down."""
 
 
 class MaintenanceRunStatus(ApiModel):

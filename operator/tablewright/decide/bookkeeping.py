@@ -168,17 +168,18 @@ def _ended(
 ) -> OperationStatus:
     end = run.status.completion_time or now
     if run.status.phase == Phase.SUCCEEDED:
-        idle = did_nothing(run.status.result)
-        compacts = status.operation is Operation.COMPACT
+        idle, result = did_nothing(run.status.result), run.status.result or RunResult()
+        # What a compaction leaves says nothing of the next where it did not do all that is worth doing.
+        tells = status.operation is Operation.COMPACT and not (result.more_left or result.too_new)
         status = _with(
             status,
             state=RunState.ENDED,
             end=end,
             owed=False,
-            paused_until=end + QUIET_AFTER_NOTHING if idle else None,
+            paused_until=end + QUIET_AFTER_NOTHING if idle or (result.too_new and not result.more_left) else None,
             idle_snapshot_id=status.record.snapshot_id if idle else None,
-            small_files=health.small_files if compacts else None,
-            delete_percent=delete_percent(health) if compacts else None,
+            small_files=health.small_files if tells else None,
+            delete_percent=delete_percent(health) if tells else None,
         )
         return forgiven(status).model_copy(update={"last_success": end})
     progressed = run.status.result is not None and not did_nothing(run.status.result)

@@ -10,7 +10,7 @@ from tableformat.maintenance.expiry import ExpiryOptions
 from tableformat.maintenance.expiry.retention import plan_retention
 from tableformat.maintenance.manifests.planning import manifest_target_bytes
 from tablewright.api.run import Cause, MaintenanceRun, Operation
-from tablewright.api.table import ManagedTable, OperationStatus
+from tablewright.api.table import ManagedTable, OperationRecord, OperationStatus
 from tablewright.decide.bookkeeping import SEEN_WITHIN, Operations, is_in_flight, ready_after_failure, started
 from tablewright.decide.causes import run_name
 from tablewright.decide.compaction import is_triggered, is_worthwhile
@@ -147,13 +147,23 @@ def _is_triggered(status: OperationStatus, situation: _Situation) -> bool:
     return (
         status.operation is Operation.COMPACT
         and not _is_idle(status, situation)
-        and is_triggered(situation.policy, situation.observed.health, status.record)
+        and is_triggered(situation.policy, situation.observed.health, _telling(status, situation))
     )
+
+
+def _telling(status: OperationStatus, situation: _Situation) -> OperationRecord:
+    """What the last compaction left, unless it did nothing because it came too early."""
+    record = status.record
+    if _cools_down_at(status, situation) is None:
+        return record
+    return record.model_copy(update={"small_files": None, "delete_percent": None})
 
 
 def _pause_ends(status: OperationStatus, situation: _Situation) -> datetime | None:
     """Until when triggers rest, if they would start something and do rest."""
     ends = status.record.paused_until
+    if ends is not None and status.record.idle_snapshot_id == situation.observed.metadata.current_snapshot_id:
+        ends = earliest(ends, _cools_down_at(status, situation))
     return ends if ends is not None and situation.now < ends and _is_triggered(status, situation) else None
 
 
@@ -207,11 +217,20 @@ def _has_manifests_to_merge(observed: TablePresent) -> bool:
 
 def _is_idle(status: OperationStatus, situation: _Situation) -> bool:
     """Whether the last run found nothing to do in this very snapshot, with nothing of it left out for being new."""
-    record, snapshot = status.record, situation.observed.metadata.current_snapshot()
-    if snapshot is None or record.idle_snapshot_id != snapshot.snapshot_id or record.end is None:
+    idle, current = status.record.idle_snapshot_id, situation.observed.metadata.current_snapshot_id
+    if idle is None or idle != current or status.record.end is None:
         return False
-    written = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-    return record.end >= written + situation.policy.cool_down
+    return _cools_down_at(status, situation) is None
+
+
+def _cools_down_at(status: OperationStatus, situation: _Situation) -> datetime | None:
+    """When what the last run found too new has cooled down, if it found nothing else."""
+    idle, end = status.record.idle_snapshot_id, status.record.end
+    snapshot = None if idle is None else situation.observed.metadata.snapshot_by_id(idle)
+    if snapshot is None or end is None:
+        return None
+    cool = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) + situation.policy.cool_down
+    return cool if end < cool else None
 
 
 def with_schedules(operations: Operations, table: ManagedTable, policy: EffectivePolicy, now: datetime) -> Operations:

@@ -79,6 +79,8 @@ def _result(report: JobReport) -> RunResult | None:
             rewritten_bytes=done.bytes_rewritten,
             added_bytes=done.bytes_added,
             records=done.rows,
+            more_left=done.more_left,
+            too_new=done.too_new,
         )
     if report.expiry is not None:
         return RunResult(

@@ -206,8 +206,10 @@ class Reconciler:
 
     def _note_purge(self, obj: KubernetesObject, metadata_location: str) -> None:
         """Before the pointer goes: after that nothing else would tell what is left to delete."""
-        status = {**(obj.get("status") or {}), "purging": metadata_location}
-        self._cluster.apply_status(ManagedTable.plural, ManagedTable.kind_name, *key_of(obj), status)
+        known = obj.get("status") or {}
+        if known.get("purging") != metadata_location:
+            status = {**known, "purging": metadata_location}
+            self._cluster.apply_status(ManagedTable.plural, ManagedTable.kind_name, *key_of(obj), status)
 
     def _observe_for_deletion(self, table: ManagedTable) -> TableObservation:
         try:

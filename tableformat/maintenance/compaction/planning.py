@@ -55,6 +55,10 @@ class CompactionPlan:
     """What each of the tasks is about."""
     dangling_deletes: int = 0
     """Delete files that apply to no data file as it is; they go with the commit."""
+    more_left: bool = False
+    """Whether another run could go on at once: this one takes no more bytes."""
+    too_new: bool = False
+    """Whether more is worth a rewrite as soon as it has cooled down."""
 
     @property
     def is_empty(self) -> bool:
@@ -127,7 +131,29 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
         tasks,
         groups=tuple(_figures(group, task) for group, task in zip(groups, tasks, strict=True)),
         dangling_deletes=int((applied.files_reached == 0).sum()),
+        **_left_out(table, files, applied, options, order, len(data_rows), now=now),
     )
+
+
+def _left_out(
+    table: Table,
+    files: SnapshotFiles,
+    applied: AppliedDeletes,
+    options: CompactionOptions,
+    order: RowOrder | None,
+    planned: int,
+    *,
+    now: datetime,
+) -> dict[str, bool]:
+    """Whether more would be planned without the limit of a run, and without the cool-down."""
+
+    def files_with(**limits: int | None) -> int:
+        free = options.model_copy(update={"max_bytes_per_run": None, **limits})
+        return sum(len(group.data) for group in _groups(table, files, applied, free, order, now=now))
+
+    cool = planned if options.max_bytes_per_run is None else files_with()
+    every = cool if not options.cool_down_seconds else files_with(cool_down_seconds=0)
+    return {"more_left": cool > planned, "too_new": every > cool}
 
 
 def _groups(

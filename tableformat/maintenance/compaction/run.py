@@ -64,6 +64,10 @@ class CompactionResult(BaseModel):
     commits: int = 0
     tasks: int = 0
     replans: int = 0
+    more_left: bool = False
+    """Whether the next run could go on at once, beyond what one run may take."""
+    too_new: bool = False
+    """Whether files were left alone for being new."""
 
 
 class CompactionFailed(TransientError):
@@ -92,11 +96,11 @@ def compact(
         plan = plan_compaction(table, options, now=now)
         logger.info("%s", plan, extra={"table": plan.table, "run": run_id, "snapshot": plan.snapshot_id})
         if plan.is_empty:
-            return _done(earlier, replans)
+            return _done(earlier, replans, plan=plan)
         run = _Run(catalog, identifier, table, plan, run_id, options.commit_every_tasks)
         run.carry_out(executor, progress)
         if run.is_complete:
-            return _done([*earlier, *run.snapshots], replans, tasks=len(plan.tasks))
+            return _done([*earlier, *run.snapshots], replans, plan=plan)
     raise CompactionFailed(
         f"table {'.'.join(identifier)} changed under the run {_MAX_REPLANS + 1} times; it will be tried again. A "
         "smaller max_bytes_per_run makes a run shorter, and commit_every_tasks keeps what is done"
@@ -218,7 +222,7 @@ class _Run:
             discard(self._tasks[task_id], self._pending.pop(task_id))
 
 
-def _done(snapshots: Sequence[Snapshot], replans: int, *, tasks: int = 0) -> CompactionResult:
+def _done(snapshots: Sequence[Snapshot], replans: int, *, plan: CompactionPlan | None = None) -> CompactionResult:
     """What the run's commits did, as their summaries tell it: they are all that counts after an interruption too."""
 
     def total(key: str) -> int:
@@ -237,6 +241,8 @@ def _done(snapshots: Sequence[Snapshot], replans: int, *, tasks: int = 0) -> Com
         delete_files_removed=total("removed-delete-files"),
         snapshot_id=snapshots[-1].snapshot_id if snapshots else None,
         commits=len(snapshots),
-        tasks=tasks,
+        tasks=0 if plan is None else len(plan.tasks),
         replans=replans,
+        more_left=plan is not None and plan.more_left,
+        too_new=plan is not None and plan.too_new,
     )

@@ -153,6 +153,24 @@ def test_partitions_that_are_being_written_to_are_left_alone(catalog: SqlCatalog
     assert len(plan_compaction(table, SMALL_TARGET, now=now).tasks) == 2
 
 
+def test_a_plan_says_what_it_left_for_being_new_or_for_being_too_much(catalog: SqlCatalog) -> None:
+    table = create(catalog, spec=BY_CITY)
+    for city in ("Agra", "Pune"):
+        for number in range(5):
+            put_file(table, plain_rows(number, 1), partition=Record(city))
+    now = datetime.fromtimestamp(table.metadata.last_updated_ms / 1000, UTC) + timedelta(seconds=100)
+
+    def left(**changes: object) -> tuple[int, bool, bool]:
+        plan = plan_compaction(table, options(**changes), now=now)
+        return len(plan.tasks), plan.more_left, plan.too_new
+
+    assert left() == (2, False, False)
+    assert left(max_bytes_per_run=1) == (1, True, False)
+    assert left(max_bytes_per_run=10**9, cool_down_seconds=50) == (2, False, False)
+    assert left(cool_down_seconds=10**6) == (0, False, True)
+    assert left(min_input_files=6, cool_down_seconds=10**6) == (0, False, False), "it would not be worth it either way"
+
+
 def test_a_compaction_is_no_writing_that_partitions_must_cool_down_from(catalog: SqlCatalog) -> None:
     table = create(catalog)
     paths = [put_file(table, plain_rows(number, 1)) for number in range(5)]

@@ -431,6 +431,45 @@ def test_a_run_that_found_nothing_to_do_is_not_followed_by_another_at_the_next_c
     assert simulation.wait(hours=1).look().start is not None
 
 
+def test_a_compaction_that_came_too_early_is_tried_again_when_the_files_have_cooled_down() -> None:
+    """A load ends, and the run that its files started finds them all too new: nobody commits any more."""
+    simulation = Simulation.of(compaction={"triggers": {"smallFiles": 50}, "coolDown": "10m"})
+    simulation.look(small_files=60, snapshot_id=9)
+    simulation.wait(minutes=1).finish(**NOTHING_DONE)
+    decision = simulation.look()
+    assert (decision.start, decision.look_again_at) == (None, NOW + timedelta(minutes=10))
+    assert simulation.wait(minutes=9).look().start is not None
+
+
+def test_while_writers_go_on_a_compaction_that_came_too_early_is_not_repeated_all_the_time() -> None:
+    simulation = Simulation.of(compaction={"triggers": {"smallFiles": 50}, "coolDown": "10m"})
+    simulation.look(small_files=60, snapshot_id=9)
+    simulation.wait(minutes=1).finish(result={"tooNew": True})
+    simulation.look()
+    decision = simulation.look(small_files=61, snapshot_id=10)
+    assert (decision.start, decision.look_again_at) == (None, NOW + timedelta(minutes=61))
+
+
+def test_a_compaction_that_took_as_much_as_one_run_may_is_followed_by_the_next() -> None:
+    simulation = Simulation.of(compaction={"triggers": {"smallFiles": 50}, "maxBytesPerRun": "1Gi"})
+    for files in (10_000, 7_000, 4_000):
+        simulation.look(small_files=files, snapshot_id=files)
+        simulation.wait(minutes=5).finish(result={**DONE["result"], "moreLeft": True})
+    simulation.look(small_files=60, snapshot_id=60)
+    simulation.wait(minutes=5).finish(**DONE)
+    assert simulation.look(small_files=55, snapshot_id=55).start is None, "the last one has done what there was to do"
+    assert len(simulation.begun) == 4
+
+
+def test_files_that_were_too_new_for_a_compaction_do_not_count_as_what_it_left() -> None:
+    simulation = Simulation.of(compaction={"triggers": {"smallFiles": 50}, "coolDown": "10m"})
+    simulation.look(small_files=90, snapshot_id=9)
+    simulation.wait(minutes=5).finish(result={**DONE["result"], "tooNew": True})
+    decision = simulation.look(small_files=60, snapshot_id=10)
+    assert (decision.start, decision.look_again_at) == (None, simulation.now + timedelta(hours=1))
+    assert simulation.wait(hours=1).look().start is not None
+
+
 # -- failures
 
 

@@ -115,7 +115,9 @@ def test_an_operator_that_dies_before_the_pointer_goes_is_followed_by_one_that_p
         with pytest.raises(Killed):
             going.work(going.operator())
     assert going.status["purging"] == going.catalog.load_table(NAME).metadata_location
-    assert going.work(going.operator())
+    world = going.operator()
+    assert going.work(world)
+    assert world.server.written("/managedtables/events/status$") == [], "it is noted already"
     assert going.files() == []
 
 
