@@ -24,6 +24,8 @@ QUIET_AFTER_CANCEL = timedelta(hours=1)
 SEEN_WITHIN = timedelta(minutes=1)  # a run that was just created may not be seen yet
 CLOCK_TOLERANCE = timedelta(hours=1)  # what is remembered of a later time than this was written under another clock
 
+_BY_HAND = (Cause.MANUAL, Cause.ANNOTATION)
+
 Operations = dict[Operation, OperationStatus]
 
 
@@ -69,7 +71,7 @@ def started(status: OperationStatus, start: StartRun, now: datetime, snapshot_id
         run_time=now,
         cause=start.cause,
         snapshot_id=snapshot_id,
-        scheduled_until=now,
+        scheduled_until=status.record.scheduled_until if start.cause in _BY_HAND else now,
     ).model_copy(update={"last_run": start.name})
 
 
@@ -150,9 +152,13 @@ def _is_of_another_clock(status: OperationStatus, run: MaintenanceRun, now: date
 
 
 def _seen(status: OperationStatus, run: MaintenanceRun) -> OperationStatus:
-    """The run is there, by the server's clock since when; ours and the schedule may have been ahead of it."""
+    """The run is there, by the server's clock since when; ours and the schedule may have been ahead of it.
+
+    A person's run stands for the scheduled ones that were due only once it has succeeded.
+    """
     same, created = run.metadata.name == status.last_run, run.metadata.creation_timestamp
-    satisfied = [created, scheduled_for(run), status.record.scheduled_until]
+    made = None if cause_of(run) in _BY_HAND else created
+    satisfied = [made, scheduled_for(run), status.record.scheduled_until]
     return _with(
         status,
         state=RunState.SEEN,
@@ -176,6 +182,7 @@ def _ended(
             state=RunState.ENDED,
             end=end,
             owed=False,
+            scheduled_until=max(filter(None, (status.record.scheduled_until, status.record.run_time)), default=None),
             paused_until=end + QUIET_AFTER_NOTHING if idle or (result.too_new and not result.more_left) else None,
             idle_snapshot_id=status.record.snapshot_id if idle else None,
             small_files=health.small_files if tells else None,

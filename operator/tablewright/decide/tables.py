@@ -21,7 +21,7 @@ from tablewright.decide.claims import claimant
 from tablewright.decide.compaction import past_policy
 from tablewright.decide.history import surplus_runs
 from tablewright.decide.holds import HoldDecision, decide_holds
-from tablewright.decide.maintenance import MaintenanceDecision, decide_maintenance, with_schedules
+from tablewright.decide.maintenance import PRECEDENCE, MaintenanceDecision, decide_maintenance, with_schedules
 from tablewright.decide.policy import EffectivePolicy, fields_shown
 from tablewright.decide.progress import with_progress
 from tablewright.decide.requests import RUN_ANNOTATION, decide_request, requested
@@ -193,11 +193,11 @@ def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: Mainte
 
 
 def _maintained(operations: Operations, broken_policies: Sequence[str]) -> Condition:
-    """Whether the last runs succeeded: of each operation, the last."""
+    """Whether the last runs succeeded: of each operation, the last. What only people start says nothing of upkeep."""
     if broken_policies:
         message = f"no maintenance starts until this is corrected: {'; '.join(broken_policies)}"
         return condition(MAINTAINED, False, "PolicyInvalid", message)
-    failing = [status for status in operations.values() if status.consecutive_failures]
+    failing = [status for name, status in operations.items() if status.consecutive_failures and name in PRECEDENCE]
     if not failing:
         ended = [status for status in operations.values() if status.last_success is not None]
         if not ended:

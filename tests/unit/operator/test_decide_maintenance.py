@@ -10,7 +10,7 @@ from tablewright.api.run import Cause, Operation
 from tablewright.api.table import RunState
 from tablewright.decide.bookkeeping import COOL_DOWN, LONGEST_BACKOFF, STOP_AFTER, backoff
 from tests.unit.operator.simulation import Simulation
-from tests.unit.operator.values import NOW
+from tests.unit.operator.values import NOW, run
 
 OLD = [timedelta(days=days) for days in range(30)]  # a snapshot a day
 EVERYTHING: dict[str, Any] = {
@@ -468,6 +468,33 @@ def test_files_that_were_too_new_for_a_compaction_do_not_count_as_what_it_left()
     decision = simulation.look(small_files=60, snapshot_id=10)
     assert (decision.start, decision.look_again_at) == (None, simulation.now + timedelta(hours=1))
     assert simulation.wait(hours=1).look().start is not None
+
+
+@pytest.mark.parametrize("by", ["a run of its own", "the annotation"])
+@pytest.mark.parametrize(("phase", "is_due"), [("Failed", True), ("Succeeded", False)])
+def test_a_persons_run_stands_for_a_scheduled_one_that_waited_only_if_it_succeeds(
+    by: str, phase: str, is_due: bool
+) -> None:
+    simulation = Simulation.of(
+        now=NOW - timedelta(hours=1),
+        created=NOW - timedelta(hours=3),
+        orphanFiles={"schedule": "0 12 * * *"},
+        windows=[{"start": "22:00", "duration": "4h"}],
+    )
+    simulation.look()
+    simulation.now = NOW + timedelta(hours=1)
+    assert simulation.look().look_again_at == NOW + timedelta(hours=10)
+    if by == "the annotation":
+        simulation.annotate("RemoveOrphanFiles")
+        simulation.look()
+        simulation.wait(minutes=1).look()
+        simulation.finish(phase, reason="X", message="y")
+    else:
+        simulation.runs = [run("by-hand", phase, age=-timedelta(hours=1), operation="RemoveOrphanFiles")]
+    simulation.wait(minutes=1).look()
+    simulation.now = NOW + timedelta(hours=10, minutes=1)
+    started = simulation.look().start
+    assert (started is not None and started.cause is Cause.SCHEDULE) == is_due
 
 
 # -- failures

@@ -257,6 +257,14 @@ def test_the_status_says_that_the_tables_own_properties_keep_its_snapshots() -> 
         assert shown(decide(table, present(properties={age: odd}), [], NOW).status)["maxAge"][0] == said
 
 
+@pytest.mark.parametrize("operation", ["Rollback", "Inspect"])
+def test_what_a_person_tried_in_vain_does_not_say_that_the_table_is_not_maintained(operation: str) -> None:
+    oops = run("oops", "Failed", operation=operation, reason="Refused", message="no such tag")
+    assert conditions(decide(managed_table(), present(), [oops], NOW))["Maintained"] == "True/NothingDone"
+    broken = run("broken", "Failed", operation="Compact", reason="Refused", message="no")
+    assert conditions(decide(managed_table(), present(), [broken], NOW))["Maintained"] == "False/RunFailed"
+
+
 def test_the_status_says_in_two_fields_when_maintenance_was_and_when_it_is_next() -> None:
     """What `kubectl get` shows of all operations together."""
     operations = [
