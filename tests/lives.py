@@ -1,8 +1,8 @@
 """A table's whole life, told as steps that wait for their outcome, and an operator that dies again and again meanwhile.
 
-The life: declared, created, written to, compacted by a run whose Job a fixed ending plays, evolved, and dropped with
-or without its files. Each step ends in the same state whatever happened to the operator; what may be there once only
-is counted at the end.
+The life: declared, created, written to, compacted by a run whose Job a fixed ending plays, evolved, and dropped with or
+without its files. Each step ends in the same state whatever happened to the operator; what may be there once only is
+counted at the end.
 """
 
 import contextlib

@@ -4,7 +4,8 @@ Each kind is imported when it is opened: the clients of Kubernetes, AWS and SQL 
 machine, and a job needs one of them.
 """
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, load_catalog
+from pyiceberg.typedef import Properties
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 
@@ -31,6 +32,22 @@ def open_catalog(config: CatalogConfig) -> Catalog:
             if config.properties.get("type") in _DEFAULTS:
                 return _open_sql(_sql(config))  # the same tables in the same database, committed our way
             return load_catalog(config.name, **config.properties)
+
+
+def _load_rest(name: str, properties: Properties) -> Catalog:
+    from tableformat.catalogs.bounded_rest import BoundedRestCatalog
+
+    return BoundedRestCatalog(name, **properties)
+
+
+def _load_hive(name: str, properties: Properties) -> Catalog:
+    from tableformat.catalogs.bounded_hive import BoundedHiveCatalog
+
+    return BoundedHiveCatalog(name, **properties)
+
+
+# PyIceberg puts together what the configuration and the environment say, and then loads by this table.
+AVAILABLE_CATALOGS.update({CatalogType.REST: _load_rest, CatalogType.HIVE: _load_hive})
 
 
 def _open_sql(config: SqlConfig) -> Catalog:

@@ -111,7 +111,9 @@ class _Operator:
         self._stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop.set)
-        self._queue: WorkQueue[Key] = WorkQueue(self._work, concurrency=self._settings.concurrency)
+        self._queue: WorkQueue[Key] = WorkQueue(
+            self._work, concurrency=self._settings.concurrency, group_of=self._catalog_of
+        )
         self._queue.close()
         self._runner = asyncio.create_task(self._queue.run())
         self._metrics.watch_queue(lambda: self._queue.depth, self._queue.longest_wait)
@@ -236,6 +238,13 @@ class _Operator:
     def _enqueue(self, keys: Iterable[Key]) -> None:
         for key in keys:
             self._queue.add(key)
+
+    def _catalog_of(self, key: Key) -> tuple[str, str] | None:
+        """The catalog that a pass over the key may have to wait for. Passes over runs ask the API server alone."""
+        if key.kind == TableCatalog.kind_name:
+            return key.namespace, key.name
+        obj = self._store.get(key.kind, key.namespace, key.name) if key.kind == ManagedTable.kind_name else None
+        return None if obj is None else (key.namespace, obj["spec"]["catalogRef"]["name"])
 
     async def _work(self, key: Key) -> float | None:
         return await self._loop.run_in_executor(self._pool, self._pass, key)

@@ -1,12 +1,15 @@
 """The work queue: each key at most once in line, never twice at the same time, backed off after failures.
 
 A key that is added while it is being worked on is worked on once more afterwards, so no event is lost; a hundred
-events for a waiting key are one piece of work. A closed queue forgets its line and takes nothing: a standby's is
-closed, and whoever opens it adds everything there is. All methods belong to the event loop's thread.
+events for a waiting key are one piece of work. Keys of one group, such as the tables of a catalog, never take all
+workers: a server that does not answer must not hold up what has nothing to do with it. A closed queue forgets its line
+and takes nothing: a standby's is closed, and whoever opens it adds everything there is. All methods belong to the event
+loop's thread.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -26,15 +29,24 @@ class _Entry:
     queued: bool = False
     running: bool = False
     failures: int = 0
+    group: Hashable = None
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
 
 
 class WorkQueue(Generic[Key]):
-    def __init__(self, work: Callable[[Key], Awaitable[float | None]], *, concurrency: int) -> None:
-        """`work` returns in how many seconds it wants the key again, or None."""
+    def __init__(
+        self,
+        work: Callable[[Key], Awaitable[float | None]],
+        *,
+        concurrency: int,
+        group_of: Callable[[Key], Hashable] = lambda _: None,
+    ) -> None:
+        """`work` returns in how many seconds it wants the key again, or None; a key may have no group."""
         self._work = work
         self._concurrency = concurrency
-        self._line: dict[Key, float] = {}  # who waits, since when; the first came first
+        self._group_of = group_of
+        self._lines: dict[Hashable, dict[Key, float]] = {}  # by group: who waits, since when; the first came first
+        self._busy: Counter[Hashable] = Counter()  # workers, by group
         self._filled = asyncio.Event()
         self._entries: dict[Key, _Entry] = {}
         self._running: dict[Key, float] = {}
@@ -68,7 +80,7 @@ class WorkQueue(Generic[Key]):
     def close(self) -> None:
         """Takes nothing more, and forgets what waits; what is being worked on goes on."""
         self._is_open = False
-        self._line.clear()
+        self._lines.clear()
         self._filled.clear()
         for key, entry in list(self._entries.items()):
             entry.queued, entry.failures = False, 0
@@ -87,11 +99,11 @@ class WorkQueue(Generic[Key]):
 
     @property
     def depth(self) -> int:
-        return len(self._line)
+        return sum(map(len, self._lines.values()))
 
     def longest_wait(self) -> float:
         """For how many seconds the first in line has been waiting."""
-        return asyncio.get_running_loop().time() - next(iter(self._line.values())) if self._line else 0.0
+        return max((asyncio.get_running_loop().time() - _first(line) for line in self._lines.values()), default=0.0)
 
     def stuck(self, seconds: float) -> list[Key]:
         """What has been worked on for longer than this."""
@@ -105,8 +117,22 @@ class WorkQueue(Generic[Key]):
                 workers.create_task(self._worker())
 
     def _stand_in_line(self, key: Key) -> None:
-        self._line[key] = asyncio.get_running_loop().time()
+        group = self._entries[key].group = self._group_of(key)
+        self._lines.setdefault(group, {})[key] = asyncio.get_running_loop().time()
         self._filled.set()
+
+    def _next(self) -> Key | None:
+        """Who has waited longest, of the groups that may have another worker."""
+        most = max(1, self._concurrency - 1)
+        free = [group for group in self._lines if group is None or self._busy[group] < most]
+        if not free:
+            return None
+        group = min(free, key=lambda each: _first(self._lines[each]))
+        key = next(iter(self._lines[group]))
+        del self._lines[group][key]
+        if not self._lines[group]:
+            del self._lines[group]
+        return key
 
     def _timer_rang(self, key: Key) -> None:
         self._entries[key].timer = None
@@ -114,16 +140,16 @@ class WorkQueue(Generic[Key]):
 
     async def _worker(self) -> None:
         while True:
-            while not self._line:
+            while (key := self._next()) is None:
                 self._filled.clear()
                 await self._filled.wait()
-            key = next(iter(self._line))
-            del self._line[key]
             await self._work_on(key)
+            self._filled.set()  # its group may have another worker now
 
     async def _work_on(self, key: Key) -> None:
         entry = self._entries[key]
-        entry.queued, entry.running = False, True
+        entry.queued, entry.running, group = False, True, entry.group
+        self._busy[group] += 1
         self._running[key] = asyncio.get_running_loop().time()
         try:
             again = await self._work(key)
@@ -139,9 +165,17 @@ class WorkQueue(Generic[Key]):
         finally:
             entry.running = False
             del self._running[key]
+            self._busy[group] -= 1
+            if not self._busy[group]:
+                del self._busy[group]
         if entry.queued:  # asked for while it was being worked on
             self._stand_in_line(key)
         if again is not None and self._is_open:
             self.add_after(key, again)
         elif not entry.queued and entry.timer is None:
             del self._entries[key]
+
+
+def _first(line: dict[Key, float]) -> float:
+    """Since when the first of a line waits; no line is empty."""
+    return next(iter(line.values()))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kubernetes.client.exceptions import ApiException
 from pyiceberg.catalog import Catalog
 
 from tableformat.declaration import Applied, TableLocation
@@ -351,10 +352,13 @@ class Reconciler:
                 self._create_job(run, table, catalog)
             except (RunNotPossibleError, ObjectRefusedError) as error:
                 decision = decide_run(run, str(error), None, now)
-            except (AccessDeniedError, NameTakenError) as error:  # nobody tells us when there is a right, or room
+            except (AccessDeniedError, NameTakenError, ApiException) as error:  # nobody tells us when that is mended
                 self._make_way(run)
-                waiting = Waiting(str(error), now + JOB_INTERVAL, "JobNotCreated")
+                waiting = Waiting(brief(error), now + JOB_INTERVAL, "JobNotCreated")
                 decision = decide_run(run, None, None, now, waiting=waiting)
+            except Exception:  # whatever it is: others must not wait for it
+                self._make_way(run)
+                raise
         if decision.status != run.status:
             self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write

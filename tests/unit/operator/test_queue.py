@@ -79,6 +79,38 @@ def test_different_keys_run_at_the_same_time_up_to_the_limit() -> None:
     assert most == 3
 
 
+def test_the_keys_of_one_group_never_take_every_worker() -> None:
+    """A catalog that does not answer holds up its own tables, and nobody else's."""
+    done: list[str] = []
+    active: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+
+    async def work(key: str) -> None:
+        group = key.split("/")[0]
+        active[group] += 1
+        most[group] = max(most[group], active[group])
+        await asyncio.sleep(0.05 if group == "dead" else 0)
+        active[group] -= 1
+        done.append(key)
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue(work, concurrency=3, group_of=lambda key: key.split("/")[0])
+        runner = asyncio.create_task(queue.run())
+        for number in range(6):
+            queue.add(f"dead/{number}")
+        await asyncio.sleep(0.01)
+        assert queue.depth == 4
+        queue.add("good/1")
+        await asyncio.sleep(0.01)
+        assert done == ["good/1"]
+        await asyncio.sleep(0.25)
+        runner.cancel()
+
+    asyncio.run(main())
+    assert most["dead"] == 2
+    assert sorted(done) == sorted([*(f"dead/{number}" for number in range(6)), "good/1"])
+
+
 def test_a_failure_is_tried_again_and_does_not_stop_other_keys() -> None:
     seen: list[str] = []
 

@@ -269,6 +269,39 @@ def test_a_job_that_a_quota_does_not_allow_is_told_tried_again_and_holds_up_nobo
     assert len(world.server.written("/jobs$")) == 2
 
 
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_job_that_the_server_fails_to_create_holds_up_nobody(status: int) -> None:
+    """An admission webhook that is not there, for one: whoever is first in line would be so for ever."""
+    world = World(most_runs=1)
+    world.see("ManagedTable", "events", TABLE)
+    world.see("ManagedTable", "others", {**TABLE, "identifier": {"namespace": "db", "name": "other"}})
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.see("MaintenanceRun", "the-next", {**RUN, "tableRef": {"name": "others"}})
+    world.server.answers["/jobs$"] = Answer(status, {"message": "failed calling webhook"})
+    assert world.reconcile("MaintenanceRun", "by-hand") == 30.0
+    assert world.woken == [Key("MaintenanceRun", "sales", "the-next")]
+    [said] = [json.loads(body)["status"] for body in world.server.written("/maintenanceruns/by-hand/status")]
+    assert said["reason"] == "JobNotCreated"
+    assert "failed calling webhook" in said["message"]
+
+
+def test_a_run_whose_job_cannot_even_be_built_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(most_runs=1)
+    world.see("ManagedTable", "events", TABLE)
+    world.see("ManagedTable", "others", {**TABLE, "identifier": {"namespace": "db", "name": "other"}})
+    world.see("MaintenanceRun", "by-hand", RUN)
+    world.see("MaintenanceRun", "the-next", {**RUN, "tableRef": {"name": "others"}})
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tablewright.runtime.reconciler.build_job", fail)
+        with pytest.raises(RuntimeError):
+            world.reconcile("MaintenanceRun", "by-hand")
+    assert world.woken == [Key("MaintenanceRun", "sales", "the-next")]
+
+
 def job_of(owner: str | None, **status: Any) -> dict[str, Any]:
     owners = [] if owner is None else [{"kind": "MaintenanceRun", "name": "by-hand", "uid": owner}]
     metadata = {"name": "by-hand", "namespace": "sales", "uid": "uid-of-job", "resourceVersion": "1"}
