@@ -9,13 +9,18 @@ import threading
 import time
 from collections.abc import Callable
 
+from botocore.exceptions import ClientError
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import RESTError, ServerError, ServiceUnavailableError
 
+from tableformat.catalogs.configmap import ConfigMapCatalog
+from tableformat.errors import PermanentError
 from tablewright.act.catalogs import open_declared
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, parse
 from tablewright.runtime.cluster import AccessDeniedError
+from tablewright.runtime.logs import brief
 from tablewright.runtime.store import ObjectStore
 
 CREDENTIALS_SECONDS = 10.0
@@ -57,6 +62,23 @@ class OpenCatalogs:
                 self._opened[namespace, name] = known
         return known[1]
 
+    def probe(self, namespace: str, name: str) -> None:
+        """Opens it and asks its server something, to see that it answers; raises `CatalogNotUsableError`.
+
+        An answer is all that is wanted: who may not list namespaces may still have tables.
+        """
+        catalog = self.open(namespace, name)
+        if isinstance(catalog, ConfigMapCatalog):
+            return  # its server is the one that told us of the catalog
+        try:
+            catalog.list_namespaces()
+        except (ServerError, ServiceUnavailableError) as error:
+            raise _unreachable(name, error) from error
+        except (RESTError, ClientError, PermanentError, NotImplementedError):
+            return
+        except Exception as error:  # PyIceberg's own catalogs raise what their clients do
+            raise _unreachable(name, error) from error
+
     def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
         credentials: dict[str, str] = {}
         for field, reference in catalog.secret_references:
@@ -80,3 +102,8 @@ class OpenCatalogs:
         with self._lock:
             self._secrets[namespace, name] = (now, values)
         return values
+
+
+def _unreachable(name: str, error: Exception) -> CatalogNotUsableError:
+    message = f"TableCatalog {name}: it does not answer ({type(error).__name__}): {brief(error)}"
+    return CatalogNotUsableError("CatalogUnreachable", message)

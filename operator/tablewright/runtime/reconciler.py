@@ -51,6 +51,13 @@ logger = logging.getLogger(__name__)
 POLL_INTERVAL = timedelta(seconds=60)  # of catalogs that tell nobody of commits
 JOB_INTERVAL = timedelta(seconds=30)  # of trying to create a Job that is not allowed
 UNUSABLE_SECONDS = 30.0  # nobody tells us when a Secret is there, or a server is back
+CATALOG_SECONDS = 60.0  # nor when one is gone
+
+
+# Reasons of a table's Ready that are about its catalog rather than about the table.
+_CATALOG_TROUBLE = frozenset(
+    {"CatalogNotOpened", "CatalogUnreachable", "CatalogInvalid", "SecretForbidden", "SecretNotFound"}
+)
 
 
 class TableInUseError(TransientError):
@@ -110,7 +117,7 @@ class Reconciler:
         if key.kind == TablePolicy.kind_name:
             return self._report_usability(TablePolicy, VALID, obj, lambda: parse(TablePolicy, obj))
         if key.kind == TableCatalog.kind_name:
-            return self._report_usability(TableCatalog, READY, obj, lambda: self._catalogs.open(*key_of(obj)))
+            return self._report_usability(TableCatalog, READY, obj, lambda: self._catalogs.probe(*key_of(obj)))
         return self._delete_table(obj) if being_deleted else self._reconcile_table(obj)
 
     # -- policies and catalogs, which speak for themselves
@@ -133,7 +140,9 @@ class Reconciler:
         status = usability_status(kind, problem, previous, generation=generation, now=self._clock())
         if status != known:
             self._cluster.apply_status(model.plural, model.kind_name, *key_of(obj), status)
-        return None if problem is None or problem.reason in ("Invalid", "CatalogInvalid") else UNUSABLE_SECONDS
+        if problem is None:
+            return CATALOG_SECONDS if model is TableCatalog else None
+        return None if problem.reason in ("Invalid", "CatalogInvalid") else UNUSABLE_SECONDS
 
     # -- tables, and the world of their passes
 
@@ -151,7 +160,17 @@ class Reconciler:
             outcome = reconcile_table(table, self, self._memory, now)
         finally:
             self._locations.release(table)
+        if any(each.type == READY and each.reason in _CATALOG_TROUBLE for each in outcome.status.conditions):
+            self._look_at_catalog(table)
         return _seconds_until(earliest(outcome.look_again_at, self._next_poll(table, now)), now)
+
+    def _look_at_catalog(self, table: ManagedTable) -> None:
+        """A table's pass found it in trouble: it must not go on saying that it is ready."""
+        key = Key(TableCatalog.kind_name, table.metadata.namespace, table.spec.catalog_ref.name)
+        obj = self._store.get(key.kind, key.namespace, key.name) or {}
+        said = {each["type"]: each["status"] for each in (obj.get("status") or {}).get("conditions") or ()}
+        if said.get(READY) == "True":
+            self._wake([key])
 
     def _delete_table(self, obj: KubernetesObject) -> float | None:
         now = self._clock()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from kubernetes.client.exceptions import ApiException
+from pyiceberg.exceptions import ForbiddenError
 
 from tablewright.act.jobs import JobSettings
 from tablewright.observe.tables import HealthMemory
@@ -195,9 +196,49 @@ def test_what_is_no_text_in_a_secret_keeps_nobody_from_its_keys() -> None:
         "keystore": base64.b64encode(b"\xff\xfe").decode(),
     }
     world.server.answers["/secrets/keys"] = Answer(200, {"data": encoded})
-    assert world.reconcile("TableCatalog", "lake") is None
+    assert world.reconcile("TableCatalog", "lake") == 60.0, "nobody tells us when that changes"
     [body] = world.server.written("/tablecatalogs/lake/status")
     assert json.loads(body)["status"]["conditions"][0]["reason"] == "Usable"
+
+
+def catalog_reasons(world: World) -> list[str]:
+    bodies = world.server.written("/tablecatalogs/lake/status")
+    return [json.loads(body)["status"]["conditions"][0]["reason"] for body in bodies]
+
+
+def test_a_catalog_whose_secret_is_gone_does_not_go_on_saying_that_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tablewright.runtime.catalogs.CREDENTIALS_SECONDS", 0)
+    world = World()
+    world.server.answers["/secrets/keys"] = Answer(200, {"data": {}})
+    world.reconcile("TableCatalog", "lake")
+    status = json.loads(world.server.written("/tablecatalogs/lake/status")[0])["status"]
+    world.see("TableCatalog", "lake", CATALOG, status=status, metadata={"resourceVersion": "2"})
+    del world.server.answers["/secrets/keys"]
+    world.see("ManagedTable", "events", TABLE)
+    world.reconcile("ManagedTable", "events")
+    assert world.woken == [Key("TableCatalog", "sales", "lake")], "at once, not at its next look"
+    world.reconcile("TableCatalog", "lake")
+    assert catalog_reasons(world) == ["Usable", "SecretNotFound"]
+
+
+def test_a_catalog_whose_server_stops_answering_says_so() -> None:
+    world = World({"sql": {"uri": "sqlite:///:memory:"}, "warehouse": "file:///nowhere"})
+    world.reconcile("TableCatalog", "lake")
+    opened = world.reconciler._catalogs.open("sales", "lake")
+
+    def away() -> None:
+        raise OSError("no route to host")
+
+    opened.list_namespaces = away  # type: ignore[method-assign,assignment]
+    assert world.reconcile("TableCatalog", "lake") == 30.0
+    assert catalog_reasons(world) == ["Usable", "CatalogUnreachable"]
+
+    def forbidden() -> None:
+        raise ForbiddenError("you may not list namespaces")
+
+    opened.list_namespaces = forbidden  # type: ignore[method-assign,assignment]
+    world.reconcile("TableCatalog", "lake")
+    assert catalog_reasons(world)[-1] == "Usable", "it answered"
 
 
 def phases(world: World) -> list[str]:
