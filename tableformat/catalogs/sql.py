@@ -49,11 +49,9 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
         event.listen(self.engine, "handle_error", _say_that_it_is_locked, retval=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _share)
-        try:
-            super()._init_catalog()
-        except OperationalError as error:
-            raise _unavailable(error) from error
-        # Not before: by the plain errors PyIceberg tells that its tables have yet to be made.
+        super()._init_catalog()
+        # Not before: by the plain errors PyIceberg tells that its tables have yet to be made, and a database that
+        # cannot even be opened may well be a wrong address, for which it is no use to try again.
         event.listen(self.engine, "handle_error", _say_that_it_is_away, retval=True)
 
     @override
@@ -210,12 +208,10 @@ def _say_that_it_is_locked(context: ExceptionContext) -> Exception | None:
 
 def _say_that_it_is_away(context: ExceptionContext) -> Exception | None:
     if isinstance(context.sqlalchemy_exception, _PASSING) and not _is_busy(context.original_exception):
-        return _unavailable(context.original_exception)
+        return CatalogUnavailableError(
+            f"the database of the catalog does not answer ({context.original_exception}): try again later"
+        )
     return None
-
-
-def _unavailable(error: BaseException) -> CatalogUnavailableError:
-    return CatalogUnavailableError(f"the database of the catalog does not answer: {error}. Try again later")
 
 
 def _is_busy(error: BaseException | None) -> bool:
