@@ -9,6 +9,14 @@ are for what PyIceberg has no name for. Never decide by matching an error's text
 class TablewrightError(Exception):
     """Something went wrong that the message explains: what, where, and what to do."""
 
+    reason: str = "TablewrightError"
+    """One CamelCase word for conditions and alerts, which people write rules on: the class's name, without `Error`."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "reason" not in cls.__dict__:
+            cls.reason = cls.__name__.removesuffix("Error")
+
 
 class TransientError(TablewrightError):
     """May get better by itself: try again later."""

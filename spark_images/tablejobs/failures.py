@@ -1,6 +1,7 @@
 """Why a driver's run failed, as one CamelCase word for conditions and alerts, and whether trying again may help.
 
-Types decide, never an error's text. Where a library raises nothing better than OSError for everything that storage can
+Types decide, never an error's text: errors of our own bring their word along, and the words for those of libraries are
+here. Where a library raises nothing better than OSError for everything that storage can
 answer, the storage itself is asked once more, by a client whose errors have codes.
 """
 
@@ -11,8 +12,9 @@ import pyiceberg.exceptions as iceberg
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import CatalogAccessError
+from tableformat.commits import CommitConflict, CommitOutcomeUnknown
 from tableformat.errors import PermanentError, TransientError
+from tableformat.maintenance.errors import StorageUnavailable
 from tableformat.maintenance.storage.s3 import s3_client
 
 _BAD_KEYS = {
@@ -21,11 +23,10 @@ _BAD_KEYS = {
     "XAdminUserNotFound",  # the Versity gateway's word for an access key that it does not know
 }
 _BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
-    (CatalogAccessError, "CatalogAccessDenied", False),
     (iceberg.NoSuchTableError, "TableNotFound", False),
     (iceberg.ValidationException, "ValidationConflict", True),
-    (iceberg.CommitFailedException, "CommitConflict", True),
-    (iceberg.CommitStateUnknownException, "CommitStateUnknown", True),
+    (iceberg.CommitFailedException, CommitConflict.reason, True),
+    (iceberg.CommitStateUnknownException, CommitOutcomeUnknown.reason, True),
     (PermissionError, "BadCredentials", False),
     (MemoryError, "OutOfMemory", True),
 )
@@ -52,14 +53,16 @@ def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure 
         if isinstance(error, kind):
             return Failure(reason, said, try_again)
     if isinstance(error, PermanentError):
-        return Failure(type(error).__name__, said, try_again=False)
+        return Failure(error.reason, said, try_again=False)
     if out_of_memory:
         message = "a process of the run was killed for want of memory; the next attempt gives each task more of it"
         return Failure("OutOfMemory", message, try_again=True)
     if storage is not None:
         return storage
-    if isinstance(error, TransientError | OSError):
-        return Failure(type(error).__name__, said, try_again=True)
+    if isinstance(error, TransientError):
+        return Failure(error.reason, said, try_again=True)
+    if isinstance(error, OSError):
+        return Failure(StorageUnavailable.reason, said, try_again=True)
     return Failure("InternalError", said, try_again=True, is_foreseen=False)
 
 
@@ -90,7 +93,7 @@ def ask_bucket(bucket: str, properties: Mapping[str, str]) -> Failure | None:
             "BadCredentials", f"bucket {bucket}: {error}: name a Secret in the TableCatalog", try_again=False
         )
     except BotoCoreError as error:
-        return Failure("StorageUnavailable", f"bucket {bucket}: {error}", try_again=True)
+        return Failure(StorageUnavailable.reason, f"bucket {bucket}: {error}", try_again=True)
     return None
 
 

@@ -30,6 +30,8 @@ class CatalogUnavailableError(TransientError):
 class CatalogAccessError(PermanentError):
     """The server that holds the pointers refuses us; the message says which permission is missing."""
 
+    reason = "CatalogAccessDenied"
+
 
 class DeletionPendingError(PermanentError):
     """The server keeps an object that was to be deleted until somebody else lets it go; the message says who."""

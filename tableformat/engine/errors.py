@@ -6,49 +6,49 @@ from tableformat.errors import PermanentError, TransientError
 class UnreadableDataFile(PermanentError):
     """A data file is missing, damaged, not as its manifest says, or holds what the table's schema cannot."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"data file {path}: {reason}")
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"data file {path}: {why}")
         self.path = path
-        self.reason = reason
+        self.why = why
 
     def __reduce__(self) -> tuple[type["UnreadableDataFile"], tuple[str, str]]:
         """Pickle by the two parts: the error crosses process boundaries with the task that met it."""
-        return type(self), (self.path, self.reason)
+        return type(self), (self.path, self.why)
 
 
 class UnreachableDataFile(TransientError):
     """Storage did not hand a data file over. That says nothing of the file: it may do so the next time."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"data file {path} cannot be fetched: {reason}")
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"data file {path} cannot be fetched: {why}")
         self.path = path
-        self.reason = reason
+        self.why = why
 
     def __reduce__(self) -> tuple[type["UnreachableDataFile"], tuple[str, str]]:
-        return type(self), (self.path, self.reason)
+        return type(self), (self.path, self.why)
 
 
 class UnwritableDataFile(TransientError):
     """Storage does not take a new data file: it is full, or out of reach. The table is as it was."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"data file {path} cannot be written: {reason}")
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"data file {path} cannot be written: {why}")
         self.path = path
-        self.reason = reason
+        self.why = why
 
     def __reduce__(self) -> tuple[type["UnwritableDataFile"], tuple[str, str]]:
-        return type(self), (self.path, self.reason)
+        return type(self), (self.path, self.why)
 
 
 class NoRoomToSort(TransientError):
     """Local disk cannot take what a sort has no memory for."""
 
-    def __init__(self, folder: str, size_bytes: int, reason: str) -> None:
+    def __init__(self, folder: str, size_bytes: int, why: str) -> None:
         super().__init__(
-            f"a sort could not put {size_bytes} bytes aside in {folder}: {reason}. Give the job more local disk "
+            f"a sort could not put {size_bytes} bytes aside in {folder}: {why}. Give the job more local disk "
             "(TMPDIR says where), or a larger task_memory_bytes"
         )
-        self.folder, self.size_bytes, self.reason = folder, size_bytes, reason
+        self.folder, self.size_bytes, self.why = folder, size_bytes, why
 
     def __reduce__(self) -> tuple[type["NoRoomToSort"], tuple[str, int, str]]:
-        return type(self), (self.folder, self.size_bytes, self.reason)
+        return type(self), (self.folder, self.size_bytes, self.why)

@@ -8,11 +8,8 @@ from tableformat.errors import PermanentError, TransientError
 class UnsupportedTable(PermanentError):
     """The table cannot be rewritten exactly, so it is not rewritten at all."""
 
-    def __init__(self, table: str, reason: str, remedy: str) -> None:
-        super().__init__(f"table {table} is left alone: {reason}. {remedy}")
-        self.table = table
-        self.reason = reason
-        self.remedy = remedy
+    def __init__(self, table: str, why: str, remedy: str) -> None:
+        super().__init__(f"table {table} is left alone: {why}. {remedy}")
 
 
 class DeletionDisabled(PermanentError):

@@ -1,9 +1,14 @@
 """Why a driver's run failed: by type, and by what storage answers."""
 
 import pytest
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    ValidationException,
+)
 
-from tableformat.catalogs import CatalogAccessError
+from tableformat.catalogs import CatalogAccessError, CatalogUnavailableError
 from tableformat.maintenance.errors import StorageUnavailable, TooYoung
 from tablejobs.failures import Failure, classify, of_code
 
@@ -21,7 +26,10 @@ REFUSED = Failure("BadCredentials", "refused", try_again=False)
         (MemoryError("x"), "OutOfMemory", True),
         (TooYoung("x"), "TooYoung", False),
         (StorageUnavailable("x"), "StorageUnavailable", True),
-        (OSError("x"), "OSError", True),
+        (OSError("x"), "StorageUnavailable", True),
+        (FileNotFoundError("x"), "StorageUnavailable", True),
+        (CommitStateUnknownException("x"), "CommitOutcomeUnknown", True),
+        (CatalogUnavailableError("x"), "CatalogUnavailable", True),
         (ValueError("x"), "InternalError", True),
     ],
 )
