@@ -17,6 +17,7 @@ from tableformat.catalogs import open_catalog
 from tableformat.maintenance.job import GIVE_UP_EXIT_CODE, JobReport, MaintenanceJob
 from tablejobs.attempt import Attempt
 from tablejobs.failures import ask_storage, classify
+from tablejobs.logs import set_up_logs
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
 
@@ -32,8 +33,6 @@ def main() -> int:
     )
     parser.add_argument("--cores", type=int, help="how many tasks run at once in this process (default: all cores)")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logger.setLevel(logging.INFO)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that clean-up runs
     try:
         job = MaintenanceJob.model_validate_json(os.environ.get("TABLEWRIGHT_JOB", ""))
@@ -41,8 +40,9 @@ def main() -> int:
         fields = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'the whole'}: {e['msg']}" for e in error.errors())
         print(f"error: TABLEWRIGHT_JOB is not a maintenance job: {fields}", file=sys.stderr)  # noqa: T201
         return GIVE_UP
+    set_up_logs(job)
     reporter = Reporter(job)
-    logger.info("table=%s run=%s %s begins", ".".join(job.identifier), job.run_id, job.work.operation)
+    logger.info("the run begins", extra={"operation": job.work.operation})
     report, code = _run(job, reporter, options.cores)
     reporter.finished(report)
     return code
@@ -61,7 +61,7 @@ def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[Jo
             storage=None if catalog is None else ask_storage(catalog),
         )
         if not failure.is_foreseen:
-            logger.exception("run=%s ended by an error that nobody foresaw", job.run_id)
+            logger.exception("ended by an error that nobody foresaw")
         report = JobReport(succeeded=False, reason=failure.reason, message=failure.message)
         return report, TRY_AGAIN if failure.try_again else GIVE_UP
     finally:

@@ -37,8 +37,6 @@ class HeldUp:
 
 class Reporter:
     def __init__(self, job: MaintenanceJob, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._table = ".".join(job.identifier)
-        self._run_id = job.run_id
         self._status = _StatusWriter(job.run) if job.run is not None else None
         self._clock = clock
         self._last_update = float("-inf")
@@ -53,9 +51,7 @@ class Reporter:
             return
         self._last_update = self._clock()
         logger.info(
-            "table=%s run=%s tasks=%d/%d bytes=%d/%d",
-            self._table,
-            self._run_id,
+            "tasks=%d/%d bytes=%d/%d",
             progress.tasks_done,
             progress.tasks,
             progress.bytes_rewritten,
@@ -67,14 +63,16 @@ class Reporter:
     def held_up(self, why: HeldUp | None) -> None:
         """Why no work is done; None when it goes on."""
         self._held_up = why
-        what = "goes on" if why is None else f"waits: {why.reason}: {why.message}"
-        logger.log(logging.WARNING if why else logging.INFO, "table=%s run=%s %s", self._table, self._run_id, what)
+        if why is None:
+            logger.info("the run goes on")
+        else:
+            logger.warning("the run waits: %s", why.message, extra={"reason": why.reason})
         if self._status is not None:
             self._status.write(self._last_progress, why)
 
     def finished(self, report: JobReport) -> None:
         level = logging.INFO if report.succeeded else logging.ERROR
-        logger.log(level, "table=%s run=%s %s: %s", self._table, self._run_id, report.reason, report.message)
+        logger.log(level, "%s", report.message, extra={"reason": report.reason})
         path = Path(os.environ.get("TABLEWRIGHT_TERMINATION_LOG", TERMINATION_LOG))
         if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
             path.write_text(report.to_termination_message())
@@ -144,4 +142,4 @@ class _StatusWriter:
                 _request_timeout=10,
             )
         except Exception as error:  # the table matters, its progress bar does not
-            logger.warning("run=%s progress was not reported: %s", self._run.name, error)
+            logger.warning("progress was not reported: %s", error)

@@ -62,6 +62,7 @@ class JobSettings:
     service_account_name: str = "tablewright-jobs"
     backoff_limit: int = 2
     seconds_kept_after_end: int = 24 * 3600
+    logs_as_json: bool = False
 
 
 def maintenance_job(
@@ -210,7 +211,9 @@ def build_job(
     where = {"image": settings.image, "account": settings.service_account_name}
     job = maintenance_job(run, table, policy, catalog, out_of_memory=out_of_memory)
     template = None if job.executors is None else executor_template(labels, fields, catalog, **where)
-    pod = driver_pod(job.model_dump_json(), fields, catalog, executors=template, **where)
+    pod = driver_pod(
+        job.model_dump_json(), fields, catalog, executors=template, logs_as_json=settings.logs_as_json, **where
+    )
     spec: dict[str, Any] = {
         "backoffLimit": settings.backoff_limit,
         "ttlSecondsAfterFinished": settings.seconds_kept_after_end,

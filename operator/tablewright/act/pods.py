@@ -36,6 +36,7 @@ def driver_pod(
     image: str,
     account: str,
     executors: Mapping[str, Any] | None,
+    logs_as_json: bool = False,
 ) -> dict[str, Any]:
     """`job` is what the driver has to do; `executors` their template, where there may be any."""
     # What people declare comes first: of two variables of one name the later one holds, and that is ours.
@@ -43,6 +44,8 @@ def driver_pod(
     environment += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _WHERE_THE_DRIVER_RUNS.items()
     ]
+    if logs_as_json:
+        environment.append({"name": "TABLEWRIGHT_LOG_FORMAT", "value": "json"})
     if executors is not None:
         environment.append({"name": EXECUTOR_POD, "value": json.dumps(executors)})
     container = {

@@ -125,7 +125,9 @@ def operator(
     table_metrics: Annotated[
         int, typer.Option(min=0, help="Of how many tables /metrics tells the figures, each by itself; 0 of none.")
     ] = 1000,
-    log_format: Annotated[LogFormat, typer.Option(help="Lines to read, or lines to search.")] = LogFormat.TEXT,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Lines to read, or lines to search; of jobs, too.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Run the operator in a cluster, until it is told to stop."""
     from tablewright.act.jobs import JobSettings
@@ -134,7 +136,8 @@ def operator(
     from tablewright.runtime.logs import set_up_logs
     from tablewright.runtime.operator import OperatorSettings, run_operator
 
-    set_up_logs(as_json=log_format is LogFormat.JSON)
+    as_json = log_format is LogFormat.JSON
+    set_up_logs(as_json=as_json)
     watched = [name for given in namespaces or () for name in given.split(",") if name]
     election = Election(
         namespace=lease_namespace or default_lease_namespace(watched),
@@ -144,7 +147,7 @@ def operator(
     )
     run_operator(
         OperatorSettings(
-            jobs=JobSettings(image=job_image),
+            jobs=JobSettings(image=job_image, logs_as_json=as_json),
             namespaces=watched,
             kubeconfig=kubeconfig,
             concurrency=concurrency,

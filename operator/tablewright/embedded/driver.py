@@ -60,6 +60,7 @@ def run_driver(
             "TABLEWRIGHT_JOB": job.model_dump_json(),
             "TABLEWRIGHT_TERMINATION_LOG": str(report),
             "TABLEWRIGHT_PROGRESS_LOG": str(progress),
+            "TABLEWRIGHT_LOG_FORMAT": "text",  # in which warnings are looked for
         }
         with log.open("wb") as errors:
             process = subprocess.Popen(

@@ -10,13 +10,18 @@ import pytest
 
 import tableformat
 import tablejobs
+from tableformat.catalogs.outcomes import DeletionPendingError
 from tableformat.errors import PermanentError, TablewrightError, TransientError
 from tableformat.inspection.history import NoSuchSnapshotError
+from tableformat.maintenance.holds.run import HoldRefused
 from tableformat.maintenance.rollback import CherryPickRefused
 from tablejobs.failures import classify
 
 ROOT = Path(__file__).parents[3]
-NOT_OF_A_DRIVER = {TransientError, PermanentError, NoSuchSnapshotError, CherryPickRefused}
+NOT_OF_A_DRIVER = {
+    *[TransientError, PermanentError],
+    *[NoSuchSnapshotError, CherryPickRefused, HoldRefused, DeletionPendingError],
+}
 """And those of declarations, which the operator applies itself."""
 
 

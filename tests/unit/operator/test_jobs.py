@@ -1,6 +1,7 @@
 """The Job of a run, as a value: what the operation asks of the driver, and what the levels say of how jobs run."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -374,6 +375,13 @@ def test_without_executors_the_driver_knows_its_own_pod_alone(jobs: dict[str, An
 def test_what_rewrites_no_data_files_gets_no_executors(made: MaintenanceRun) -> None:
     table, lake = managed_table(), catalog()
     assert maintenance_job(made, table, effective_policy(table, [], lake), lake).executors is None
+
+
+def test_a_driver_logs_as_the_operator_does() -> None:
+    lake, table = catalog(), managed_table()
+    settings = replace(SETTINGS, logs_as_json=True)
+    job = build_job(run(), table, effective_policy(table, [], lake), lake, settings)
+    assert variables(job)["TABLEWRIGHT_LOG_FORMAT"]["value"] == "json"
 
 
 @pytest.mark.parametrize("operation", list(Operation))

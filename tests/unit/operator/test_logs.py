@@ -3,7 +3,7 @@
 import json
 import logging
 
-from tablewright.runtime.logs import JsonFormatter, TextFormatter
+from tableformat.logs import JsonFormatter, TextFormatter
 
 
 def record(**fields: object) -> logging.LogRecord:

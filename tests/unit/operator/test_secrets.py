@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tablewright.runtime.logs import JsonFormatter, TextFormatter
+from tableformat.logs import JsonFormatter, TextFormatter
 from tablewright.runtime.secrets import HIDDEN, KnownSecrets, SecretFilter
 
 KEYS = {
