@@ -32,6 +32,9 @@ from tableformat.inspection import (
 )
 from tableformat.maintenance.compaction.options import CompactionOptions
 
+# What a Parquet file of one row takes: a footer, and headers of pages.
+_FILE_BYTES, _COLUMN_BYTES = 50, 200
+_LEAST_CONTENT = 8  # a share: columns may be many, and a file's few
 _ROUNDING = 1e-9  # shares of rows are sums of fractions
 
 
@@ -47,10 +50,14 @@ class Candidates:
     """In the snapshot's table of data files."""
     partitions: Integers
     sizes: Integers
+    content_bytes: Integers
+    """Without what a file has once, however many rows it has, and of which one file has less than many."""
     live_bytes: Floats
-    """Without the share of the rows that is likely to be deleted."""
+    """Of the content, without the share of the rows that is likely to be deleted."""
     must: Booleans
     """Whether a file should be rewritten whatever its size: for its deletes, its order or its spec."""
+    unordered: Booleans
+    """Whether its rows are not in the order that is asked for, as far as it says."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,12 +79,16 @@ def find_candidates(
     sizes, records = integers(files.data, "size_bytes"), np.maximum(1, integers(files.data, "records"))
     deleted = np.minimum(1.0, deleted_rows / records)
     must = deleted * 100 >= options.delete_ratio_percent * (1 - _ROUNDING)
+    unordered = np.zeros(len(sizes), np.bool_)
     if order is not None and order.sort_order_id is not None:
-        must |= files.data["sort_order_id"].fill_null(-1).to_numpy() != order.sort_order_id
+        unordered = files.data["sort_order_id"].fill_null(-1).to_numpy() != order.sort_order_id
+        must |= unordered & (sizes >= options.small_below)
+    if options.rewrite_all:
+        must[:] = True
     partitions = integers(files.data, "partition")
     if options.use_current_spec:
         must |= np.asarray(files.partitions.spec_ids)[partitions] != table.metadata.default_spec_id
-    wanted = must | (sizes < options.small_below) | (sizes > options.large_above)
+    wanted = must | unordered | (sizes < options.small_below) | (sizes > options.large_above)
     if options.cool_down_seconds:
         wanted &= ~_busy_partitions(table, files, options, now)[partitions]
     chosen = _Filter(table, options.filter).may_match(files.partitions, np.unique(partitions[wanted]))
@@ -86,7 +97,21 @@ def find_candidates(
     rows = np.flatnonzero(wanted)
     # Files that were written one after the other stay neighbours: their columns compress well together.
     rows = rows[np.lexsort((integers(files.data, "sequence_number")[rows], partitions[rows]))]
-    return Candidates(rows, partitions[rows], sizes[rows], (sizes * (1 - deleted))[rows], must[rows])
+    content = _content_bytes(sizes, table.schema())
+    return Candidates(
+        rows=rows,
+        partitions=partitions[rows],
+        sizes=sizes[rows],
+        content_bytes=content[rows],
+        live_bytes=(content * (1 - deleted))[rows],
+        must=must[rows],
+        unordered=unordered[rows],
+    )
+
+
+def _content_bytes(sizes: Integers, schema: Schema) -> Integers:
+    columns = sum(field.field_type.is_primitive for field in schema._lazy_id_to_field.values())
+    return np.maximum(sizes - _FILE_BYTES - _COLUMN_BYTES * columns, sizes // _LEAST_CONTENT)
 
 
 def _busy_partitions(table: Table, files: SnapshotFiles, options: CompactionOptions, now: datetime) -> Booleans:

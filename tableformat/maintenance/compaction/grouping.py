@@ -41,9 +41,13 @@ def worthwhile_groups(
     live = np.add.reduceat(candidates.live_bytes, starts)
     expected = np.array([files_for(size, options.target_file_bytes) for size in live.tolist()], np.int64)
     saved = counts - expected
-    must = np.logical_or.reduceat(candidates.must, starts)
+    content = np.add.reduceat(candidates.content_bytes, starts)
+    # Small files out of order wait for others, or each that comes would have all that are in order rewritten again;
+    # once they are half of the group, a row is rewritten for its order hardly more often than it doubles.
+    unordered = np.add.reduceat(np.where(candidates.unordered, candidates.sizes, 0), starts)
+    must = np.logical_or.reduceat(candidates.must, starts) | ((unordered > 0) & (unordered * 2 >= sizes))
     divided = np.logical_or.reduceat(candidates.sizes > options.large_above, starts)
-    enough = (counts >= options.min_input_files) | (sizes >= options.target_file_bytes)
+    enough = (counts >= options.min_input_files) | (content >= options.target_file_bytes)
     kept = np.flatnonzero(must | np.where(divided, saved != 0, (saved > 0) & enough))
     deletes = [applied.of(candidates.rows[starts[group] : ends[group]]) for group in kept]
     benefits = saved[kept] + np.array([len(found) for found in deletes], np.int64)
@@ -66,12 +70,15 @@ def worthwhile_groups(
 
 def _starts(candidates: Candidates, options: CompactionOptions) -> Integers:
     """Where each group begins. A partition is divided into tasks of equal weight: no small remainder is left."""
-    partitions, sizes = candidates.partitions, candidates.sizes
+    partitions, sizes = candidates.partitions, candidates.content_bytes
     first = np.flatnonzero(np.append(True, partitions[1:] != partitions[:-1]))
     counts = np.diff(np.append(first, len(candidates)))
     totals = np.add.reduceat(sizes, first)
-    # Rows that are to be in order have to come together; bin-packing is the same work in many small tasks.
-    bins = np.maximum(1, -(-totals // options.task_bytes)) if options.strategy == Strategy.BIN_PACK else 1 + 0 * totals
+    # No group is more than a run may take, or the limit would mean nothing to it.
+    bins = np.maximum(1, -(-np.add.reduceat(candidates.sizes, first) // options.most_group_bytes))
+    if options.strategy == Strategy.BIN_PACK:
+        # Rows that are to be in order have to come together; bin-packing is the same work in many small tasks.
+        bins = np.maximum(bins, -(-totals // options.task_bytes))
     seen = np.cumsum(sizes) - sizes
     within = (seen - np.repeat(seen[first], counts)).astype(np.float64)
     number = np.repeat(bins, counts)

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 MIB = 1024 * 1024
 _SMALL, _LARGE = 0.75, 1.8
 _FILES_PER_TASK = 4
+_MOST_GROUP_BYTES = 100 * 1024 * MIB  # as Iceberg's own `max-file-group-size-bytes`
 
 
 class Strategy(StrEnum):
@@ -42,6 +43,9 @@ class CompactionOptions(BaseModel):
     delete_ratio_percent: int = Field(default=30, ge=1, le=100)
     """A file is a candidate, alone as well, if about this share of its rows is deleted."""
     max_bytes_per_run: int | None = Field(default=None, ge=1)
+    """Groups are no larger either, unless that is less than one file of the target size."""
+    rewrite_all: bool = False
+    """Rewrite every file, whatever its size and order. A second plan is then no emptier than the first."""
     use_current_spec: bool = False
     """Rewrite files of older partition specs, whatever their size, into the partitions of the table's current one."""
     strategy: Strategy = Strategy.BIN_PACK
@@ -76,6 +80,10 @@ class CompactionOptions(BaseModel):
     @property
     def large_above(self) -> int:
         return int(self.target_file_bytes * _LARGE) if self.max_file_bytes is None else self.max_file_bytes
+
+    @property
+    def most_group_bytes(self) -> int:
+        return max(self.target_file_bytes, min(self.max_bytes_per_run or _MOST_GROUP_BYTES, _MOST_GROUP_BYTES))
 
     @property
     def task_bytes(self) -> int:

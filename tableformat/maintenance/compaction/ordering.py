@@ -1,7 +1,7 @@
 """Which order a compaction gives to rows: the columns of its options, or the table's own sort order."""
 
 from pyiceberg.table import Table
-from pyiceberg.table.sorting import NullOrder, SortDirection
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
 
 from tableformat.engine import RowOrder, SortColumn
 from tableformat.engine.deletes import column_path
@@ -21,7 +21,11 @@ def row_order(table: Table, options: CompactionOptions) -> RowOrder | None:
         return None
     if options.order:
         columns = tuple(_column(table, column) for column in options.order)
-        return RowOrder(columns, z_order=options.strategy == Strategy.Z_ORDER)
+        if options.strategy == Strategy.Z_ORDER:
+            return RowOrder(columns, z_order=True)
+        # A declared order is named, and is the table's own: files say that they have it, and those without are sorted.
+        is_own = columns == _columns(table.sort_order())
+        return RowOrder(columns, sort_order_id=table.sort_order().order_id if is_own else None)
     return _of_table(table)
 
 
@@ -51,15 +55,16 @@ def _of_table(table: Table) -> RowOrder:
                 f"its sort order has the transform {field.transform}, which the kernel does not know",
                 "Name the columns to order by",
             )
-    return RowOrder(
-        tuple(
-            SortColumn(
-                field.source_id,
-                descending=field.direction == SortDirection.DESC,
-                nulls_first=field.null_order == NullOrder.NULLS_FIRST,
-                transform=field.transform,
-            )
-            for field in order.fields
-        ),
-        sort_order_id=order.order_id,
+    return RowOrder(_columns(order), sort_order_id=order.order_id)
+
+
+def _columns(order: SortOrder) -> tuple[SortColumn, ...]:
+    return tuple(
+        SortColumn(
+            field.source_id,
+            descending=field.direction == SortDirection.DESC,
+            nulls_first=field.null_order == NullOrder.NULLS_FIRST,
+            transform=field.transform,
+        )
+        for field in order.fields
     )

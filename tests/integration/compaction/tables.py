@@ -3,7 +3,7 @@
 import io
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,22 @@ def append_many(table: Table, files: int, rows: int = 10, start: int = 0) -> Non
 
 def put_file(table: Table, rows: pa.Table, *, partition: Record | None = None, field_ids: bool = True) -> str:
     """Commit the rows as a file that keeps them as they are: no writer of ours or PyIceberg's stands between."""
+    [path] = put_files(table, [rows], partition=partition, field_ids=field_ids)
+    return path
+
+
+def put_files(
+    table: Table, contents: Sequence[pa.Table], *, partition: Record | None = None, field_ids: bool = True
+) -> list[str]:
+    """The same for many files, in one commit."""
+    files = [_stored(table, rows, partition, field_ids) for rows in contents]
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in files:
+            append.append_data_file(file)
+    return [file.file_path for file in files]
+
+
+def _stored(table: Table, rows: pa.Table, partition: Record | None, field_ids: bool) -> DataFile:
     if field_ids:
         rows = rows.cast(schema_to_pyarrow(table.schema()))
     buffer = io.BytesIO()
@@ -96,9 +112,7 @@ def put_file(table: Table, rows: pa.Table, *, partition: Record | None = None, f
         file_size_in_bytes=len(buffer.getvalue()),
     )
     file.spec_id = table.spec().spec_id
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
-        append.append_data_file(file)
-    return path
+    return file
 
 
 def shuffled_files(table: Table, files: int = 6, rows: int = 2000) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
+from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
@@ -25,6 +26,7 @@ from tests.integration.compaction.tables import (
     data_files,
     plain_rows,
     put_file,
+    put_files,
     stored_rows,
 )
 
@@ -85,6 +87,78 @@ def test_files_that_lack_the_tables_sort_order_are_candidates_once(catalog: SqlC
     assert file.sort_order_id == table.sort_order().order_id == 1
     assert column_of_files(table, "quantity") == [list(range(49, -1, -1))]
     assert plan_compaction(table, wanted, now=NOW).is_empty
+
+
+def test_an_order_that_is_named_and_the_tables_own_reaches_files_of_a_good_size(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    with table.update_sort_order() as update:
+        update.asc("quantity", IdentityTransform(), NullOrder.NULLS_FIRST)
+    put_file(table, plain_rows(50, 100))
+    size = data_files(table)[0].file_size_in_bytes
+    named = options(strategy="sort", order=[{"name": "quantity"}], target_file_bytes=size)
+    other = options(strategy="sort", order=[{"name": "quantity", "descending": True}], target_file_bytes=size)
+    assert plan_compaction(table, other, now=NOW).is_empty
+
+    compacted(catalog, named)
+
+    [file] = data_files(table.refresh())
+    assert file.sort_order_id == table.sort_order().order_id == 1
+    assert column_of_files(table, "quantity") == [list(range(100))]
+    assert plan_compaction(table, named, now=NOW).is_empty
+
+
+def test_a_small_file_out_of_order_waits_while_more_beside_it_is_in_order(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    with table.update_sort_order() as update:
+        update.asc("quantity", IdentityTransform())
+    wanted = options(strategy="sort")
+    put_file(table, plain_rows(0, 3000))
+    compacted(catalog, wanted)
+    put_file(table.refresh(), plain_rows(0, 10))
+    assert plan_compaction(table.refresh(), wanted, now=NOW).is_empty
+    put_file(table, plain_rows(0, 6000))
+    assert plan_compaction(table.refresh(), wanted, now=NOW).source_files == 3
+
+
+def test_a_sort_takes_no_more_than_a_run_may_and_later_runs_the_rest(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    with table.update_sort_order() as update:
+        update.asc("quantity", IdentityTransform())
+    for number in range(12):
+        put_file(table, plain_rows(number * 500, 500))
+    before, size = stored_rows(table), data_files(table)[0].file_size_in_bytes
+    limit = 4 * size
+    wanted = options(strategy="sort", target_file_bytes=size * 3 // 2, max_bytes_per_run=limit)
+
+    runs = 0
+    while not (plan := plan_compaction(table.refresh(), wanted, now=NOW)).is_empty:
+        assert plan.source_bytes <= limit + size
+        compacted(catalog, wanted)
+        runs += 1
+
+    assert 3 <= runs <= 5
+    assert stored_rows(table) == before
+    assert {file.sort_order_id for file in data_files(table)} == {1}
+
+
+def test_every_file_is_rewritten_where_that_is_asked_for(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    put_file(table, plain_rows(0, 100))
+    size = data_files(table)[0].file_size_in_bytes
+    order = [{"name": "quantity"}, {"name": "id"}]
+    clustered = options(strategy="zorder", order=order, target_file_bytes=size)
+    assert plan_compaction(table, clustered, now=NOW).is_empty
+    assert plan_compaction(table, clustered.model_copy(update={"rewrite_all": True}), now=NOW).source_files == 1
+
+
+def test_files_that_are_hardly_more_than_footers_become_files_that_stay(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    put_files(table, [plain_rows(number * 40, 40) for number in range(600)])
+    wanted = options(target_file_bytes=30_000)
+
+    compacted(catalog, wanted)
+
+    assert plan_compaction(table.refresh(), wanted, now=NOW).is_empty
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ def walk(files: list[tuple[LiveFile, bool]], options: CompactionOptions) -> list
     groups = []
     for members in partitions.values():
         total = sum(file.size_bytes for file, _ in members)
-        count, seen = -(-total // options.task_bytes), 0
+        most = min(options.task_bytes, max(TARGET, options.max_bytes_per_run or total))
+        count, seen = -(-total // most), 0
         bins: list[list[tuple[LiveFile, bool]]] = [[] for _ in range(count)]
         for file, must in members:
             bins[seen * count // total].append((file, must))
@@ -75,11 +76,13 @@ def test_groups_are_those_of_a_plain_walk(values: list[tuple[int, int, int, bool
         key=lambda row: (values[row][0], files[row][0].sequence_number, files[row][0].path),
     )
     candidates = Candidates(
-        np.array(rows, np.int64),
-        np.array([values[row][0] for row in rows], np.int64),
-        np.array([values[row][1] for row in rows], np.int64),
-        np.array([float(values[row][1]) for row in rows]),
-        np.array([values[row][3] for row in rows], np.bool_),
+        rows=np.array(rows, np.int64),
+        partitions=np.array([values[row][0] for row in rows], np.int64),
+        sizes=np.array([values[row][1] for row in rows], np.int64),
+        content_bytes=np.array([values[row][1] for row in rows], np.int64),
+        live_bytes=np.array([float(values[row][1]) for row in rows]),
+        must=np.array([values[row][3] for row in rows], np.bool_),
+        unordered=np.zeros(len(rows), np.bool_),
     )
 
     groups = worthwhile_groups(snapshot, candidates, AppliedDeletes(snapshot, global_specs=()), options)
