@@ -1,8 +1,9 @@
 """Carries one operation out on one table, here and now, and says what came of it."""
 
+import re
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -22,6 +23,9 @@ from tablewright.cli.progress import progress_bar
 from tablewright.embedded.driver import DriverEnded, run_driver
 
 _Options = TypeVar("_Options", bound=BaseModel)
+_ORDERED_COLUMN = re.compile(
+    r"(?P<column>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE | re.DOTALL
+)
 _FIGURES = ("data_files", "small_files", "delete_files", "data_bytes", "records", "snapshots", "manifests")
 
 
@@ -82,6 +86,24 @@ def duration_option(name: str, text: str | None) -> int | None:
         return None if text is None else int(parse_duration(text).total_seconds() * 1000)
     except ValueError as error:
         raise InputError(f"--{name}: {error}") from None
+
+
+def order_option(name: str, texts: Sequence[str]) -> list[dict[str, object]]:
+    """Columns to order by, each with its direction and the place of nulls behind it, where they are said.
+
+    They are looked for at the end, so that a column's name may have spaces.
+    """
+    columns: list[dict[str, object]] = []
+    for text in texts:
+        if (found := _ORDERED_COLUMN.fullmatch(text.strip())) is None:
+            raise InputError(f'--{name}: {text!r} names no column: write one such as "ts" or "ts desc nulls last"')
+        column: dict[str, object] = {"name": found["column"]}
+        if found["direction"]:
+            column["descending"] = found["direction"].lower() == "desc"
+        if found["nulls"]:
+            column["nulls_first"] = found["nulls"].lower() == "first"
+        columns.append(column)
+    return columns
 
 
 def time_option(name: str, text: str) -> datetime:

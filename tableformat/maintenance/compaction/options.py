@@ -29,6 +29,10 @@ class OrderColumn(BaseModel):
     nulls_first: bool | None = None
     """By default nulls come first in ascending and last in descending order."""
 
+    @property
+    def is_directed(self) -> bool:
+        return self.descending or self.nulls_first is not None
+
 
 class CompactionOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,6 +73,8 @@ class CompactionOptions(BaseModel):
             raise ValueError("min_file_bytes < target_file_bytes < max_file_bytes must hold")
         if self.strategy == Strategy.Z_ORDER and not 2 <= len(self.order) <= 8:
             raise ValueError("order must name two to eight columns to cluster by with strategy zorder")
+        if self.strategy == Strategy.Z_ORDER and any(column.is_directed for column in self.order):
+            raise ValueError("order must name columns alone with strategy zorder, which has no direction")
         if self.strategy == Strategy.BIN_PACK and self.order:
             raise ValueError("order has no meaning with strategy binpack; use sort or zorder")
         return self

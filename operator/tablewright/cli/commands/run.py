@@ -68,10 +68,16 @@ def compact(
     delete_ratio_percent: Annotated[int | None, typer.Option(min=1, max=100, help="Rewrite at this share.")] = None,
     max_bytes: Annotated[str | None, typer.Option(help="Rewrite at most so much, such as 10Gi.")] = None,
     strategy: Annotated[OrderWord | None, typer.Option(help="In which order the rows of new files are.")] = None,
-    by: Annotated[list[str] | None, typer.Option("--by", help="A column to order by; may be repeated.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help='A column to order by, such as "ts" or "ts desc nulls last"; may be repeated.'),
+    ] = None,
     where: Annotated[str | None, typer.Option(help="Only partitions with such rows: \"day >= '2026-01-01'\".")] = None,
     use_current_spec: Annotated[
         bool, typer.Option("--use-current-spec", help="Rewrite files of older partition specs into the current one.")
+    ] = False,
+    rewrite_all: Annotated[
+        bool, typer.Option("--rewrite-all", help="Rewrite every file, as for a first z-order of those that are there.")
     ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare a checksum of all rows before the commit.")] = False,
 ) -> None:
@@ -90,9 +96,10 @@ def compact(
         "delete_ratio_percent": delete_ratio_percent,
         "max_bytes_per_run": running.size_option("max-bytes", max_bytes),
         "strategy": None if strategy is None else strategy.value,
-        "order": [{"name": column} for column in by] if by else (() if strategy else None),
+        "order": running.order_option("by", by) if by else (() if strategy else None),
         "filter": where,
         "use_current_spec": use_current_spec or None,
+        "rewrite_all": rewrite_all or None,
         "verify_contents": verify or None,
     }
     known = {"target_file_bytes": running.target_bytes(found.load()), **running.declared_work(found, "Compact")}
