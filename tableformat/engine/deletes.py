@@ -158,7 +158,7 @@ def _position_batches(io: FileIO, deletes: DeleteFile) -> Iterator[pa.RecordBatc
     with (
         file_errors(deletes.path, is_damaged=lambda: storage_answers(io, deletes.path)),
         open_file(io, deletes.path) as stream,
-        pq.ParquetFile(stream) as parquet,
+        pq.ParquetFile(stream, page_checksum_verification=True) as parquet,
     ):
         if parquet.metadata.num_rows != deletes.records:
             reason = f"has {parquet.metadata.num_rows} deletes, and its manifest says {deletes.records}"

@@ -123,8 +123,14 @@ def encoded(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, S
 
 def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:
     sink = pa.BufferOutputStream()
-    # Without the stored Arrow schema readers see the Iceberg types alone, as in files of any other engine.
-    with pq.ParquetWriter(sink, rows.schema, store_schema=False, store_decimal_as_integer=True, **options) as writer:
+    with pq.ParquetWriter(
+        sink,
+        rows.schema,
+        store_schema=False,  # so that readers see the Iceberg types alone, as in files of any other engine
+        store_decimal_as_integer=True,
+        write_page_checksum=True,
+        **options,
+    ) as writer:
         if rows.num_rows:
             writer.write_table(rows, row_group_size=rows.num_rows)
     file = sink.getvalue()

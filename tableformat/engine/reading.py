@@ -90,6 +90,8 @@ def _parquet(stream: InputStream, whole: bytes | None, source: SourceFile) -> It
         pre_buffer=whole is None and source.size_bytes < _PREFETCH_BELOW_BYTES,
         # Iceberg's timestamps have microseconds, and every reader of these old 96-bit ones truncates to them.
         coerce_int96_timestamp_unit="us",
+        # What a disk or a wire changed must not become rows of a new file, with a right checksum of its own.
+        page_checksum_verification=True,
     ) as parquet:
         _require_records(source, parquet.metadata.num_rows)
         # Small files are read side by side; a large one has the cores to itself.
