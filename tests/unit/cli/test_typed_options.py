@@ -30,7 +30,7 @@ def test_a_column_to_order_by_may_have_its_direction_and_the_place_of_nulls_behi
 
 
 def test_a_column_that_is_not_named_is_asked_for_by_the_options_own_name() -> None:
-    with pytest.raises(InputError, match="^--by: ' ' names no column"):
+    with pytest.raises(InputError, match=r"^--by: ' ' names no column"):
         order_option("by", ["ts", " "])
 
 
