@@ -16,15 +16,21 @@ from tests.servers.kubernetes import KubernetesAccess, kubectl
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "tablewright"
 INSTALL = ROOT / "examples" / "install"
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+NEEDED = [
+    *["replicas", "image", "image.repository", "image.pullPolicy", "operator", "operator.tableMetrics"],
+    *["operator.logFormat", "jobs", "jobs.image", "jobs.image.repository", "jobs.serviceAccount", "serviceAccount"],
+]
+"""What templates cannot do without: a null takes a default away."""
 
 
 def helm(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([str(binaries.helm()), *arguments], capture_output=True, text=True)
 
 
-def template(release: str, namespace: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
+def template(release: str, namespace: str, values: dict[str, Any], *options: str) -> "subprocess.CompletedProcess[str]":
     version = f"--kube-version={binaries.KUBERNETES_VERSION}"
-    return helm("template", release, str(CHART), "-n", namespace, version, *_set(values))
+    return helm("template", release, str(CHART), "-n", namespace, version, *_set(values), *options)
 
 
 def rendered(namespace: str = "system", release: str = "tablewright", **values: Any) -> list[dict[str, Any]]:
@@ -99,6 +105,75 @@ def test_the_pod_is_the_examples_own() -> None:
     assert found["terminationGracePeriodSeconds"] == expected["terminationGracePeriodSeconds"]
 
 
+def container_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    [container] = only(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def test_large_numbers_of_a_file_of_values_stay_whole(tmp_path: Path) -> None:
+    """Helm reads them as floating point, and writes a million as 1e+06."""
+    path = tmp_path / "values.yaml"
+    path.write_text("operator: {tableMetrics: 1000000, pollSeconds: 86400}\nreplicas: 3\n")
+    found = template("tablewright", "system", {}, "-f", str(path))
+    assert found.returncode == 0, found.stderr
+    documents = [document for document in yaml.safe_load_all(found.stdout) if document]
+    assert {"--table-metrics=1000000", "--poll-seconds=86400"} <= set(container_of(documents)["args"])
+
+
+@pytest.mark.parametrize("name", ["123", "1e3", "true", "null"])
+def test_names_that_yaml_would_take_for_something_else_stay_names(name: str) -> None:
+    for document in rendered(name, name, watchNamespaces=[name], priorityClassName=name):
+        assert document["metadata"]["namespace"] == name
+        assert document["metadata"]["labels"]["app.kubernetes.io/instance"] == name
+        assert isinstance(document["metadata"]["name"], str)
+        for subject in document.get("subjects", []):
+            assert subject["namespace"] == name
+    pod = only(rendered(priorityClassName=name), "Deployment")["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == name
+
+
+@pytest.mark.parametrize(
+    ("given", "image"),
+    [
+        ({"repository": "registry.example:5000/tw", "tag": "1.2"}, "registry.example:5000/tw:1.2"),
+        ({"repository": "tw", "digest": DIGEST}, f"tw@{DIGEST}"),
+        ({"repository": "tw", "digest": DIGEST, "tag": "1.2"}, f"tw@{DIGEST}"),
+    ],
+)
+def test_an_image_has_a_tag_or_a_digest(given: dict[str, str], image: str) -> None:
+    values = {f"{place}.{name}": value for place in ("image", "jobs.image") for name, value in given.items()}
+    container = container_of(rendered(**values))
+    assert container["image"] == image
+    assert f"--job-image={image}" in container["args"]
+
+
+def test_jobs_may_pull_from_the_registry_that_the_operator_comes_from() -> None:
+    secrets = [{"name": "registry"}, {"name": "mirror"}]
+    documents = rendered(watchNamespaces=["sales", "web"], imagePullSecrets=secrets)
+    assert only(documents, "Deployment")["spec"]["template"]["spec"]["imagePullSecrets"] == secrets
+    accounts = [each for each in documents if each["metadata"]["name"] == "tablewright-jobs"]
+    found = [each["imagePullSecrets"] for each in accounts if each["kind"] == "ServiceAccount"]
+    assert found == [secrets, secrets]
+
+
+EXTRA: dict[str, Any] = {
+    "extraEnv": [{"name": "AWS_CA_BUNDLE", "value": "/etc/company-ca/ca.crt"}],
+    "extraVolumes": [{"name": "ca", "configMap": {"name": "company-ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/company-ca", "readOnly": True}],
+}
+
+
+def test_the_operator_may_have_more_in_its_container_beside_what_is_its_own() -> None:
+    plain, more = rendered(), rendered(**EXTRA)
+    for field, value in (("env", "extraEnv"), ("volumeMounts", "extraVolumeMounts")):
+        own, found = container_of(plain)[field], container_of(more)[field]
+        assert [each for each in found if each not in own] == EXTRA[value]
+        assert all(each in found for each in own)
+    assert container_of(more)["env"][-1]["name"] == "TABLEWRIGHT_IDENTITY", "of two of one name the last one holds"
+    volumes = only(more, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert volumes == [{"name": "tmp", "emptyDir": {}}, *EXTRA["extraVolumes"]]
+
+
 @pytest.mark.parametrize(
     ("values", "field"),
     [
@@ -111,6 +186,12 @@ def test_the_pod_is_the_examples_own() -> None:
         ({"jobs.image.repository": ""}, "repository"),
         ({"jobz": {}}, "jobz"),
         ({"operator.concurency": 3}, "concurency"),
+        ({"image.repository": f"registry.example/tablewright@{DIGEST}"}, "repository"),
+        ({"jobs.image.repository": "registry.example/tablewright-jobs:1"}, "repository"),
+        ({"jobs.image.digest": "sha256:abc"}, "digest"),
+        ({"extraEnv": [{"value": "x"}]}, "extraEnv"),
+        ({"extraVolumeMounts": [{"name": "ca"}]}, "extraVolumeMounts"),
+        *((({name: None}), name.rpartition(".")[2]) for name in NEEDED),
     ],
 )
 def test_a_bad_value_is_refused_by_the_name_of_its_field(values: dict[str, Any], field: str) -> None:
@@ -133,6 +214,7 @@ def test_the_api_server_takes_everything_at_the_restricted_level(
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"key": "batch", "operator": "Exists"}],
         "podLabels": {"team": "data"},
+        **EXTRA,
     }
     documents = rendered(kube_namespace, **values)
     deployment = only(documents, "Deployment")

@@ -4,7 +4,7 @@
 
 {{- define "tablewright.selector" -}}
 app.kubernetes.io/name: tablewright
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "tablewright.labels" -}}
@@ -12,6 +12,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
+{{- end -}}
+
+{{/* Of a list: an image, and the version that is its tag if it names none. */}}
+{{- define "tablewright.image" -}}
+{{- $image := index . 0 -}}
+{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}{{ else }}{{ $image.repository }}:{{ $image.tag | default (index . 1) }}{{ end -}}
 {{- end -}}
 
 {{/* The operator's rights over what it watches: in a ClusterRole, or in a Role of each namespace. */}}
