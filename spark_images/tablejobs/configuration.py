@@ -7,7 +7,7 @@ by way of the API server, and that find the driver by its pod's address.
 from pathlib import Path
 
 from tableformat.maintenance.sizing import HEAP_BYTES, MIB, JobSize
-from tablejobs.pods import DriverPod
+from tablejobs.pods import DriverPod, in_url
 
 ATTEMPTS = 4
 IDLE_SECONDS = 30
@@ -48,8 +48,8 @@ def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]
     return {
         "spark.master": f"k8s://{driver.api_server}",
         "spark.submit.deployMode": "client",
-        "spark.driver.host": driver.ip,
-        "spark.driver.bindAddress": driver.ip,
+        "spark.driver.host": in_url(driver.ip),
+        "spark.driver.bindAddress": in_url(driver.ip),
         "spark.kubernetes.namespace": driver.namespace,
         "spark.kubernetes.driver.pod.name": driver.name,  # the owner of the executors' pods
         "spark.kubernetes.container.image": driver.image,

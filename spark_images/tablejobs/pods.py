@@ -24,6 +24,11 @@ DRIVER_LABEL = "tablewright.dev/driver"
 JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
+def in_url(address: str) -> str:
+    """One of the sixth version has colons itself, and is told from its port by brackets; Spark wants them, too."""
+    return f"[{address}]" if ":" in address else address
+
+
 @dataclass(frozen=True)
 class OwnPod:
     """Where this driver runs, as its Job tells it."""
@@ -56,7 +61,7 @@ class DriverPod(OwnPod):
             name=environment["TABLEWRIGHT_POD_NAME"],
             namespace=environment["TABLEWRIGHT_POD_NAMESPACE"],
             ip=environment["TABLEWRIGHT_POD_IP"],
-            api_server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+            api_server=f"https://{in_url(host)}:{port}",
             executor_template=json.loads(template),
         )
 

@@ -201,10 +201,13 @@ def test_the_template_is_told_whose_executors_they_are(tmp_path: Path) -> None:
     assert written["spec"] == TEMPLATE["spec"]
 
 
-def test_an_address_of_the_sixth_version_is_written_as_one() -> None:
-    driver = DriverPod.from_environment({**ENVIRONMENT, "KUBERNETES_SERVICE_HOST": "fd00::1"})
-    assert driver is not None
-    assert driver.api_server == "https://[fd00::1]:443"
+def test_an_address_of_the_sixth_version_is_written_as_one(tmp_path: Path) -> None:
+    told = {**ENVIRONMENT, "KUBERNETES_SERVICE_HOST": "fd00::1", "TABLEWRIGHT_POD_IP": "fd00::2"}
+    found = spark_configuration(
+        JobSize(2, 1, 1, GIB), DriverPod.from_environment(told), scratch=tmp_path, logging=tmp_path / "log4j2"
+    )
+    assert found["spark.master"] == "k8s://https://[fd00::1]:443"
+    assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("[fd00::2]", "[fd00::2]")
 
 
 @pytest.mark.parametrize("missing", ["TABLEWRIGHT_EXECUTOR_POD", "KUBERNETES_SERVICE_HOST"])
