@@ -85,7 +85,7 @@ def test_the_jobs_image_has_no_operator(jobs_image: Image) -> None:
     assert modules_found(jobs_image, ["kopf", "typer", "tablewright", "tablejobs", "tableformat", "pyspark"]) == [
         *["tablejobs", "tableformat", "pyspark"]
     ]
-    assert commands_found(jobs_image, ["tablewright"]) == []
+    assert commands_found(jobs_image, ["tablewright", "kubectl-tablewright"]) == []
 
 
 def test_spark_runs_tasks_in_the_jobs_image_and_uses_the_class_data_archive(jobs_image: Image) -> None:
