@@ -69,6 +69,12 @@ bench: setup ## Measure side by side with Iceberg Java, and the operator with ma
 	@$(BIN)/python -m benchmarks.maintenance
 	@$(BIN)/python -m benchmarks.operator
 
+.PHONY: bench-node
+bench-node: $(SYNCED) ## Measure a small run part by part, on the node of the end-to-end suite
+	@$(BIN)/python -m tests.servers.binaries e2e node
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m tests.e2e -s -p tests.conftest -p tests.e2e.conftest \
+	  benchmarks/startup.py
+
 .PHONY: lint
 lint: $(SYNCED) ## Check format, style, types and the layers between packages
 	@$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
 """How long a small run takes on a cluster, and with what: from the MaintenanceRun to its result, part by part.
 
-    python -m tests.e2e -s -p tests.conftest -p tests.e2e.conftest benchmarks/startup.py
+    make bench-node
 
 Runs on the node of the end-to-end suite. A small table is compacted several times, in the driver alone and with two
 executors. Where each part begins and ends is told by the objects' own times and by the driver's log.
