@@ -161,6 +161,7 @@ class _Run:
                 now=self.now,
                 executor=executor,
                 planned=self._planned,
+                progress=self.reporter.progress,
             )
         done = f"removed {result.rows_removed} rows"
         return _completed(_with_note(done, executor) if result.snapshot_id else "no rows are too old", rows=result)

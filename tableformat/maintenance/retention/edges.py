@@ -11,7 +11,7 @@ rows were read at. Where main went back, or to another branch, deletes that were
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -42,6 +42,7 @@ from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
 from tableformat.engine.writing import remove_files
 from tableformat.maintenance.compaction.options import CompactionOptions
+from tableformat.maintenance.compaction.run import Progress
 from tableformat.maintenance.compaction.tasks import rewrite_task
 from tableformat.maintenance.executor import Executor, FailedTask
 from tableformat.maintenance.retention.planning import AgeLimit, EdgeFile, merges_on_read
@@ -77,10 +78,11 @@ class _OldRows:
 class EdgeWork:
     """The files of one run; what was written for it is known by name, to be removed if nothing can refer to it."""
 
-    def __init__(self, table: Table, limit: AgeLimit, executor: Executor) -> None:
+    def __init__(self, table: Table, limit: AgeLimit, executor: Executor, progress: Callable[[Progress], None]) -> None:
         self._table = table
         self._limit = limit
         self._executor = executor
+        self._progress = progress
         self._written: list[str] = []
         self._outcomes: dict[tuple[object, ...], EdgeOutcome] = {}
 
@@ -143,6 +145,8 @@ class EdgeWork:
         outcomes: dict[str, EdgeOutcome] = {}
         by_id = {rows.task.task_id: rows for rows in found}
         temporary: list[str] = []
+        size, size_done = sum(rows.task.source_bytes for rows in found), 0
+        self._progress(Progress(0, len(found), 0, len(found), 0, size))
         try:
             tasks = []
             for rows in found:
@@ -167,6 +171,8 @@ class EdgeWork:
                             for file in result.files
                         ),
                     )
+                    done, size_done = len(outcomes), size_done + rows.task.source_bytes
+                    self._progress(Progress(done, len(found), done, len(found), size_done, size))
         finally:
             remove_files(self._table.io, temporary)
         return outcomes

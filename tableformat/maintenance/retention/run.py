@@ -22,6 +22,7 @@ from tableformat.commits.errors import CommitConflict
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID, summary_of
+from tableformat.maintenance.compaction.run import Progress
 from tableformat.maintenance.executor import Executor, InProcessExecutor
 from tableformat.maintenance.guards import reading, require_current_clock
 from tableformat.maintenance.retention.edges import EdgeOutcome, EdgeWork
@@ -59,9 +60,10 @@ def remove_old_rows(
     executor: Executor | None = None,
     sleep: Callable[[float], None] = time.sleep,
     planned: Callable[[RowRetentionPlan], None] = lambda _: None,
+    progress: Callable[[Progress], None] = lambda _: None,
 ) -> RowRetentionResult:
     """Raises `UnsupportedTable` before anything is written if no row has an age by that column."""
-    run = _Run(options, run_id, now, executor or InProcessExecutor(), planned)
+    run = _Run(options, run_id, now, executor or InProcessExecutor(), planned, progress)
     try:
         made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep)
     except CommitConflict:  # too many lost races, and each of them certain
@@ -89,12 +91,14 @@ class _Run:
         now: datetime,
         executor: Executor,
         planned: Callable[[RowRetentionPlan], None],
+        progress: Callable[[Progress], None],
     ) -> None:
         self._options = options
         self._run_id = run_id
         self._now = now
         self._executor = executor
         self._planned = planned
+        self._progress = progress
         self._memory: CommitMemory | None = None
         self._edges: EdgeWork | None = None
         self.left_alone = 0
@@ -112,7 +116,7 @@ class _Run:
             logger.warning("%s", reason, extra={"table": plan.table, "run": self._run_id})
         self.left_alone = len(plan.left_alone)
         self._planned(plan)
-        self._edges = self._edges or EdgeWork(table, plan.limit, self._executor)
+        self._edges = self._edges or EdgeWork(table, plan.limit, self._executor, self._progress)
         delta = self._delta(plan, self._edges.outcomes(table, plan.edges))
         return None if delta is None else snapshot_with_delta(table, head, delta, memory)
 

@@ -32,7 +32,7 @@ from pyiceberg.types import (
 from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.inspection import LiveFile, snapshot_files
 from tableformat.maintenance import InProcessExecutor
-from tableformat.maintenance.compaction import CompactionOptions, compact
+from tableformat.maintenance.compaction import CompactionOptions, Progress, compact
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.holds import Hold, apply_holds
 from tableformat.maintenance.retention import (
@@ -505,3 +505,23 @@ def test_a_summary_counts_a_deletion_vector_with_its_own_bytes_as_java_does(cata
     assert not deletes(table)
     assert summary("removed-files-size") == before + sum(vectors)
     assert summary("total-files-size") == data_bytes()
+
+
+def test_how_far_the_files_are_that_are_written_anew_is_told_one_by_one(catalog: LocalCatalog) -> None:
+    table = make(catalog, "copy-on-write")
+    put(table, (1, 90), (2, 1))
+    put(table, (3, 90), (4, 1))
+    put(table, (5, 90))  # goes as a whole, and takes no work
+    sizes = sum(each.file.file_size_in_bytes for each in table.scan().plan_files() if each.file.record_count == 2)
+    told: list[Progress] = []
+
+    remove_old_rows(
+        table.catalog, IDENTIFIER, MONTH, run_id="run", now=NOW + timedelta(minutes=1), progress=told.append
+    )
+
+    assert [(each.tasks_done, each.tasks, each.files_rewritten, each.files) for each in told] == [
+        (0, 2, 0, 2),
+        (1, 2, 1, 2),
+        (2, 2, 2, 2),
+    ]
+    assert (told[0].bytes_rewritten, told[-1].bytes_rewritten, told[-1].bytes) == (0, sizes, sizes)
