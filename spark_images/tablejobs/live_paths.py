@@ -10,6 +10,7 @@ from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 from pyspark import SparkContext
 
+from tableformat.errors import TablewrightError
 from tableformat.maintenance.orphans.listing import PackedPaths
 from tableformat.maintenance.orphans.planning import live_paths
 from tableformat.maintenance.reachability import Reachability, TableFile
@@ -40,7 +41,10 @@ class SparkLivePaths:
         work = Workload(bytes=size, parts=len(portions), task_bytes=LEAST_TASK_BYTES)
         read = self._context(work).parallelize(portions, len(portions))
         with spark_errors():
-            yield from read.map(lambda portion: _read(name, properties, location, portion)).toLocalIterator()
+            for found in read.map(lambda portion: _read(name, properties, location, portion)).toLocalIterator():
+                if isinstance(found, TablewrightError):
+                    raise found
+                yield found
 
 
 def _portions(manifests: Sequence[TableFile]) -> Iterator[list[TableFile]]:
@@ -56,5 +60,11 @@ def _portions(manifests: Sequence[TableFile]) -> Iterator[list[TableFile]]:
         yield portion
 
 
-def _read(name: str, properties: Mapping[str, str], location: str, manifests: Sequence[TableFile]) -> PackedPaths:
-    return live_paths(Reachability(name, load_file_io(dict(properties), location)), manifests)
+def _read(
+    name: str, properties: Mapping[str, str], location: str, manifests: Sequence[TableFile]
+) -> PackedPaths | TablewrightError:
+    """What was found, or why not: an error that a task raises reaches the driver without its type."""
+    try:
+        return live_paths(Reachability(name, load_file_io(dict(properties), location)), manifests)
+    except TablewrightError as error:
+        return error

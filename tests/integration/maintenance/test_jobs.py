@@ -36,6 +36,7 @@ from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
 from tablejobs.attempt import Attempt
+from tablejobs.failures import classify
 from tablejobs.live_paths import SparkLivePaths
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
@@ -283,3 +284,18 @@ def test_the_manifests_of_a_large_table_are_read_on_spark(
 
     assert there == here
     assert (here.orphans, here.files_listed > 10) == (1, True)
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_manifest_that_spark_cannot_read_is_named_as_one_that_is_read_here(
+    catalog: LocalCatalog, table: Table, spark: LocalSpark
+) -> None:
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    Path(Place.of(head.manifests(table.io)[0].manifest_path).path).unlink()
+    read = SparkLivePaths(table, lambda _: spark.session.sparkContext, large_bytes=0)
+
+    with pytest.raises(UnreadableMetadata, match="does not exist") as caught:
+        remove_orphans(catalog, IDENTIFIER, OrphanOptions(action=OrphanAction.REPORT), now=later(table), read=read)
+
+    assert classify(caught.value).reason == "UnreadableMetadata"
