@@ -5,6 +5,7 @@ now. Entries of removed files are not carried over: they speak of an older snaps
 parent's.
 """
 
+import contextlib
 import itertools
 import uuid
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
 from pyiceberg.typedef import Record
 
-from tableformat.commits.entries import carried_entries
+from tableformat.commits.entries import CarriedEntries, carried_entries
 from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.times import next_snapshot_ms
@@ -41,48 +42,89 @@ class RewrittenManifests:
     entries: int
 
 
-def rewrite_manifests_of(
-    table: Table, groups: Sequence[tuple[int, ManifestContent, Sequence[ManifestFile], int]]
-) -> RewrittenManifests:
-    """Each group is a spec, a content, the manifests that go, and how many are to come."""
-    snapshot_id, commit, numbers = table.metadata.new_snapshot_id(), uuid.uuid4(), itertools.count()
+@dataclass(frozen=True)
+class MergedManifests:
+    """Manifests of one spec and content that are to become fewer, of about the target size."""
+
+    spec_id: int
+    content: ManifestContent
+    manifests: Sequence[ManifestFile]
+    target_bytes: int
+
+
+def manifests_asked_for(total_bytes: int, target_bytes: int) -> int:
+    """By their size: what has more manifests is written anew."""
+    return max(1, -(-total_bytes // target_bytes))
+
+
+def rewrite_manifests_of(table: Table, groups: Sequence[MergedManifests]) -> RewrittenManifests:
+    writer = _GroupWriter(table, table.metadata.new_snapshot_id())
     written: list[ManifestFile] = []
     total = 0
-    for spec_id, content, manifests, count in groups:
-        spec, schema = table.metadata.specs()[spec_id], _schema(table, spec_id)
+    for group in groups:
+        entries = writer.entries_of(group)
+        written += writer.write(group, entries)
+        total += len(entries.records)
+    replaced = {each.manifest_path: manifest_first_row_id(each) for group in groups for each in group.manifests}
+    return RewrittenManifests(writer.snapshot_id, replaced, tuple(written), total)
+
+
+class _GroupWriter:
+    def __init__(self, table: Table, snapshot_id: int) -> None:
+        self.snapshot_id = snapshot_id
+        self._table = table
+        self._commit = uuid.uuid4()
+        self._numbers = itertools.count()
+
+    def entries_of(self, group: MergedManifests) -> CarriedEntries:
         entries = carried_entries(
-            table.io,
-            manifests,
-            format_version=table.metadata.format_version,
-            content=content,
-            spec=spec,
-            schema=schema,
+            self._table.io,
+            group.manifests,
+            format_version=self._table.metadata.format_version,
+            content=group.content,
+            spec=self._table.metadata.specs()[group.spec_id],
+            schema=_schema(self._table, group.spec_id),
             order=_order,
         )
         number = len(entries.records)
-        recorded = sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in manifests)
-        if all(each.added_files_count is not None for each in manifests) and recorded != number:
+        recorded = sum((each.added_files_count or 0) + (each.existing_files_count or 0) for each in group.manifests)
+        if all(each.added_files_count is not None for each in group.manifests) and recorded != number:
             raise EntriesDoNotMatch(
-                f"table {'.'.join(table.name())}: manifests with {recorded} live entries by their list have "
+                f"table {'.'.join(self._table.name())}: manifests with {recorded} live entries by their list have "
                 f"{number}; nothing was committed"
             )
-        size = max(1, -(-number // count))
-        for start in range(0, number, size):
-            path = table.location_provider().new_metadata_location(f"{commit}-m{next(numbers)}.avro")
-            with FullManifestWriter(
-                table.metadata.format_version,
-                content,
-                spec,
-                schema,
-                table.io.new_output(path),
-                snapshot_id,
-                _codec(table),
-            ) as writer:
-                writer.write_encoded(entries.part(start, min(start + size, number)))
-            written.append(writer.to_manifest_file())
-        total += number
-    replaced = {each.manifest_path: manifest_first_row_id(each) for _, _, manifests, _ in groups for each in manifests}
-    return RewrittenManifests(snapshot_id, replaced, tuple(written), total)
+        return entries
+
+    def write(self, group: MergedManifests, entries: CarriedEntries) -> list[ManifestFile]:
+        """In as few as their size asks for. That is known when they are written: together, entries have one header and
+        are compressed better than apart."""
+        count = manifests_asked_for(sum(each.manifest_length for each in group.manifests), group.target_bytes)
+        while True:
+            number = len(entries.records)
+            size = max(1, -(-number // count))
+            written = [
+                self._write_part(group, entries, start, min(start + size, number)) for start in range(0, number, size)
+            ]
+            count = manifests_asked_for(sum(each.manifest_length for each in written), group.target_bytes)
+            if count >= len(written):
+                return written
+            for manifest in written:
+                with contextlib.suppress(OSError):  # what stays behind is left to the removal of orphans
+                    self._table.io.delete(manifest.manifest_path)
+
+    def _write_part(self, group: MergedManifests, entries: CarriedEntries, start: int, end: int) -> ManifestFile:
+        path = self._table.location_provider().new_metadata_location(f"{self._commit}-m{next(self._numbers)}.avro")
+        with FullManifestWriter(
+            self._table.metadata.format_version,
+            group.content,
+            self._table.metadata.specs()[group.spec_id],
+            _schema(self._table, group.spec_id),
+            self._table.io.new_output(path),
+            self.snapshot_id,
+            _codec(self._table),
+        ) as writer:
+            writer.write_encoded(entries.part(start, end))
+        return writer.to_manifest_file()
 
 
 def snapshot_with(

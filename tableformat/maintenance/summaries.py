@@ -3,6 +3,7 @@
 One form for all, because the same column of `kubectl get` and the same page show them.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from functools import singledispatch
@@ -62,10 +63,12 @@ def _(plan: ExpiryPlan) -> PlanSummary:
 
 @summarize.register
 def _(plan: OrphanPlan) -> PlanSummary:
+    marked = len(plan.orphans) - len(plan.going)
+    count = [f"{marked} more files are marked, and stay until their grace is over"] if marked else []
+    going = (f"{file.location} of {file.size_bytes} bytes" for file in plan.going)
+    waiting = (f"marked: {file.location} of {file.size_bytes} bytes" for file in plan.marked)
     return PlanSummary(
-        files=len(plan.orphans),
-        bytes=plan.bytes,
-        lines=_shown(f"{file.location} of {file.size_bytes} bytes" for file in plan.orphans),
+        files=len(plan.going), bytes=plan.bytes_going, lines=_shown(itertools.chain(count, going, waiting))
     )
 
 
@@ -73,7 +76,7 @@ def _(plan: OrphanPlan) -> PlanSummary:
 def _(plan: ManifestPlan) -> PlanSummary:
     lines = (
         f"spec {group.spec_id}, {group.content.name.lower()}: {len(group.manifests)} manifests with {group.entries} "
-        f"entries become {group.expected}"
+        f"entries become {group.expected} at most"
         for group in plan.groups
     )
     return PlanSummary(files=len(plan.paths), bytes=sum(group.bytes for group in plan.groups), lines=_shown(lines))

@@ -1,7 +1,8 @@
 """Which of a snapshot's manifests are written anew: those of a spec and content that are more than their size asks for.
 
 Manifests of data meet those of data only, of deletes those of deletes, and of a partition spec those of that spec. A
-group is planned only if it comes out with fewer manifests, so that a second plan on a quiet table is empty.
+group is planned only if it comes out with fewer manifests. How few is known when they are written, by the same measure
+of their size, so that a second plan on a quiet table is empty.
 """
 
 from collections import defaultdict
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, PositiveInt
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table, TableProperties
 
+from tableformat.commits.manifest_rewrite import manifests_asked_for
 from tableformat.inspection import read_manifests, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 from tableformat.properties import positive_number
@@ -31,7 +33,12 @@ class ManifestGroup:
     spec_id: int
     content: ManifestContent
     manifests: tuple[ManifestFile, ...]
-    expected: int
+    target_bytes: int
+
+    @property
+    def expected(self) -> int:
+        """At most: what small manifests take together is less than what they take apart."""
+        return manifests_asked_for(self.bytes, self.target_bytes)
 
     @property
     def entries(self) -> int:
@@ -62,7 +69,7 @@ class ManifestPlan:
         size, entries = sum(group.bytes for group in self.groups), sum(group.entries for group in self.groups)
         return (
             f"manifests of {self.table} at snapshot {self.snapshot_id}: {len(self.paths)} manifests of {size} bytes "
-            f"and {entries} entries become about {sum(group.expected for group in self.groups)}"
+            f"and {entries} entries become {sum(group.expected for group in self.groups)} at most"
         )
 
 
@@ -83,13 +90,13 @@ def plan_manifests(table: Table, options: ManifestOptions) -> ManifestPlan:
         members[manifest.partition_spec_id, manifest.content].append(manifest)
     groups = []
     for (spec_id, content), manifests in sorted(members.items()):
-        expected = max(1, -(-sum(manifest.manifest_length for manifest in manifests) // target))
-        if len(manifests) >= options.min_manifests and expected < len(manifests):
+        group = ManifestGroup(spec_id, content, tuple(manifests), target)
+        if len(manifests) >= options.min_manifests and group.expected < len(manifests):
             if schema_of_spec(table.metadata, spec_id) is None:
                 raise UnsupportedTable(
                     name,
                     f"its partition spec {spec_id} cannot be understood",
                     "Rewrite it with the engine that made it.",
                 )
-            groups.append(ManifestGroup(spec_id, content, tuple(manifests), expected))
+            groups.append(group)
     return ManifestPlan(name, snapshot.snapshot_id, tuple(groups))

@@ -15,7 +15,12 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.head import commit_on_main
-from tableformat.commits.manifest_rewrite import RewrittenManifests, rewrite_manifests_of, snapshot_with
+from tableformat.commits.manifest_rewrite import (
+    MergedManifests,
+    RewrittenManifests,
+    rewrite_manifests_of,
+    snapshot_with,
+)
 from tableformat.commits.runs import summary_of
 from tableformat.inspection import manifest_first_row_id, read_manifests
 from tableformat.maintenance.guards import reading
@@ -79,6 +84,9 @@ class _Run:
             self._planned(plan)
             if plan.is_empty:
                 return None
-            groups = [(group.spec_id, group.content, group.manifests, group.expected) for group in plan.groups]
+            groups = [
+                MergedManifests(group.spec_id, group.content, group.manifests, group.target_bytes)
+                for group in plan.groups
+            ]
             self._rewritten = rewrite_manifests_of(table, groups)
         return snapshot_with(table, head, current, self._rewritten, run_id=self._run_id)

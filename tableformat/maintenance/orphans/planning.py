@@ -18,6 +18,7 @@ from tableformat.maintenance.guards import reading, require_deletable
 from tableformat.maintenance.neighbours import require_not_shared
 from tableformat.maintenance.orphans.folders import hidden_by_name, own_folders
 from tableformat.maintenance.orphans.listing import Listed, NeededPaths, PackedPaths
+from tableformat.maintenance.orphans.marks import MarkList
 from tableformat.maintenance.orphans.options import SAFE_AGE_MS, OrphanAction, OrphanOptions, PrefixMismatch
 from tableformat.maintenance.reachability import (
     FileKind,
@@ -43,6 +44,8 @@ class OrphanPlan:
     folders: tuple[str, ...]
     files_listed: int
     orphans: tuple[StoredFile, ...]
+    going: tuple[StoredFile, ...]
+    """Those of them that the action deletes, or would if it did more than report; the others are marked."""
     known: Known
     """What was read, and leads to none of them."""
 
@@ -54,10 +57,22 @@ class OrphanPlan:
     def bytes(self) -> int:
         return sum(file.size_bytes for file in self.orphans)
 
+    @property
+    def bytes_going(self) -> int:
+        return sum(file.size_bytes for file in self.going)
+
+    @property
+    def marked(self) -> tuple[StoredFile, ...]:
+        """Those that stay for now, with a mark."""
+        going = set(self.going)
+        return tuple(file for file in self.orphans if file not in going)
+
     def __str__(self) -> str:
+        split = f": {len(self.going)} go, {len(self.orphans) - len(self.going)} are marked and stay for now"
         return (
             f"orphan files of {self.table}: {len(self.orphans)} of {self.files_listed} files in "
             f"{', '.join(self.folders)}, {self.bytes} bytes; action {self.action}"
+            f"{split if self.action is OrphanAction.MARK_THEN_DELETE else ''}"
         )
 
 
@@ -95,8 +110,17 @@ def plan_orphans(
         folders=folders,
         files_listed=listing.count,
         orphans=orphans,
+        going=_going(table, orphans, options, store, int(now.timestamp() * 1000)),
         known=Known(frozenset(s.snapshot_id for s in table.metadata.snapshots), manifests),
     )
+
+
+def _going(
+    table: Table, orphans: tuple[StoredFile, ...], options: OrphanOptions, store: FileStore, now_ms: int
+) -> tuple[StoredFile, ...]:
+    if options.action is not OrphanAction.MARK_THEN_DELETE or not orphans:
+        return orphans
+    return tuple(MarkList(table, store).read().due(orphans, now_ms=now_ms, grace_ms=options.grace_ms))
 
 
 def _hours(milliseconds: int) -> str:

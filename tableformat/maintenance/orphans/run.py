@@ -71,22 +71,19 @@ def _remove(
     result = OrphanResult(files_listed=plan.files_listed, orphans=len(plan.orphans), orphan_bytes=plan.bytes)
     if options.action is OrphanAction.REPORT:
         return result
+    deleted, outcome = _delete(table, plan, plan.going, store)
     if options.action is OrphanAction.DELETE:
-        deleted, outcome = _delete(table, plan, plan.orphans, store)
         _require_all_deleted(plan, outcome)
         return _with(result, deleted)
     marks = MarkList(table, store)
-    marked = marks.read()
-    due = marked.due(plan.orphans, now_ms=now_ms, grace_ms=options.grace_ms)
-    deleted, outcome = _delete(table, plan, due, store)
     waiting = [file for file in plan.orphans if file not in deleted]
-    marks.write(marked.carried_over(waiting, now_ms=now_ms))
+    marks.write(marks.read().carried_over(waiting, now_ms=now_ms))
     _require_all_deleted(plan, outcome)  # after the marks: a file that never goes must not keep all others from going
     return _with(result, deleted, waiting=len(waiting))
 
 
 def _delete(
-    table: Table, plan: OrphanPlan, files: list[StoredFile] | tuple[StoredFile, ...], store: FileStore
+    table: Table, plan: OrphanPlan, files: tuple[StoredFile, ...], store: FileStore
 ) -> tuple[set[StoredFile], Deleted]:
     """The files that are gone, and what the storage said."""
     if not files:

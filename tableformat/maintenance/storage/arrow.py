@@ -7,7 +7,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tableformat.locations import Place
-from tableformat.maintenance.storage.store import Deleted, StoredFile
+from tableformat.maintenance.storage.store import UNKNOWN_TIME, Deleted, StoredFile
 
 _PARALLEL = 8
 
@@ -23,7 +23,7 @@ class ArrowStore:
         skipped = len(path) - len(place.path)
         for info in system.get_file_info(FileSelector(path.rstrip("/"), allow_not_found=True, recursive=True)):
             if info.type == FileType.File:
-                modified = 0 if info.mtime_ns is None else info.mtime_ns // 1_000_000
+                modified = UNKNOWN_TIME if info.mtime_ns is None else info.mtime_ns // 1_000_000
                 yield StoredFile(prefix + info.path[skipped:], info.size, modified)
 
     def delete(self, locations: Collection[str]) -> Deleted:

@@ -4,6 +4,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+UNKNOWN_TIME = 2**63 - 1
+"""When a file was written of which the storage does not say it: later than any time, so that it counts as young."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:

@@ -13,7 +13,18 @@ from tableformat.inspection import read_entries, read_manifests
 from tableformat.maintenance.manifests import ManifestOptions, ManifestResult, plan_manifests, rewrite_manifests
 from tests.integration.compaction.deletes import delete_positions
 from tests.integration.maintenance.faults import MortalCatalog, killed_after_every_call
-from tests.integration.maintenance.tables import IDENTIFIER, SCHEMA, LocalCatalog, append, create, head, read, rows
+from tests.integration.maintenance.tables import (
+    IDENTIFIER,
+    SCHEMA,
+    LocalCatalog,
+    append,
+    create,
+    head,
+    on_disk,
+    reachable,
+    read,
+    rows,
+)
 
 Entry = tuple[str, int | None, int | None, int | None, int]
 
@@ -74,6 +85,19 @@ def test_a_second_run_has_nothing_to_do(partitioned: Table) -> None:
 
     assert rewrite(partitioned, "another").snapshot_id is None
     assert partitioned.metadata_location == location
+
+
+def test_one_run_is_enough_though_small_manifests_are_mostly_headers(catalog: LocalCatalog) -> None:
+    table = create(catalog, {"commit.manifest-merge.enabled": "false", "commit.manifest.target-size-bytes": "20000"})
+    append(table, 24)
+    before, files = entries(table), on_disk(table)
+
+    result = rewrite(table)
+
+    assert (result.manifests_replaced, result.manifests_written) == (24, 1)
+    assert entries(table) == before
+    assert plan_manifests(table, ManifestOptions()).is_empty
+    assert on_disk(table) - files <= reachable(table), "what it wrote on the way is gone"
 
 
 def test_manifests_are_ordered_by_partition(partitioned: Table) -> None:

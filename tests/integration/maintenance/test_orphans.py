@@ -145,6 +145,28 @@ def test_a_marked_file_stays_until_its_grace_is_over(written: Table) -> None:
     assert on_disk(written, records=True) == reachable(written)
 
 
+def test_a_dry_run_tells_what_would_go_from_what_would_be_marked(written: Table) -> None:
+    put(written, "data/lost.parquet", b"x" * 10)
+    now = later(written, days=10)
+
+    def planned(when: datetime) -> OrphanPlan:
+        return plan_orphans(written.catalog, IDENTIFIER, MARK, now=when, store=open_store(written.io))[1]
+
+    first = summarize(planned(now))
+    assert (first.files, first.bytes, len(first.lines)) == (0, 0, 2)
+    assert "0 go, 1 are marked" in str(planned(now))
+    clean(written, MARK, now=now)
+    put(written, "data/new.parquet")
+
+    after = planned(now + timedelta(days=8))
+    found = summarize(after)
+    assert (found.files, found.bytes) == (1, 10)
+    assert found.lines[0].startswith("1 more files are marked")
+    assert "new.parquet" in found.lines[2]
+    result = clean(written, MARK, now=now + timedelta(days=8))
+    assert (result.files_deleted, result.files_marked) == (len(after.going), len(after.marked))
+
+
 def test_a_file_that_was_written_anew_starts_its_grace_anew(written: Table) -> None:
     path = put(written, "data/lost.parquet")
     now = later(written, days=10)
