@@ -3,6 +3,7 @@
 from tableformat.inspection.applied_deletes import AppliedDeletes
 from tableformat.inspection.decoding import FORMATS, UnreadableManifest
 from tableformat.inspection.deletes import DeleteIndex, names_one_file
+from tableformat.inspection.estimate import estimated_health, has_more_files_than
 from tableformat.inspection.files import LiveFile, live_file
 from tableformat.inspection.health import TableHealth, table_health
 from tableformat.inspection.manifests import manifest_first_row_id, read_entries, read_manifests
@@ -34,7 +35,9 @@ __all__ = [
     "SnapshotFiles",
     "TableHealth",
     "UnreadableManifest",
+    "estimated_health",
     "global_specs",
+    "has_more_files_than",
     "integers",
     "live_file",
     "manifest_first_row_id",

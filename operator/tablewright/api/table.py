@@ -117,6 +117,7 @@ class TableIdentity(ApiModel):
 
 class HealthFigures(ApiModel):
     target_file_bytes: Count
+    estimated: bool = False  # there are too many files for a look at each
     data_files: Count
     small_files: Count
     delete_files: Count

@@ -16,13 +16,15 @@ from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.errors import PermanentError, TablewrightError, TransientError
-from tableformat.inspection import TableHealth, table_health
+from tableformat.inspection import TableHealth, estimated_health, has_more_files_than, table_health
 from tablewright.api.declaration import TARGET_FILE_SIZE
 from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
 from tablewright.api.quantities import readable_size
 from tablewright.api.table import HealthFigures, ManagedTable
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
+
+MOST_FILES = 100_000  # some 100 MB while they are looked at, for each worker
 
 
 class CatalogFailedError(TransientError):
@@ -32,7 +34,9 @@ class CatalogFailedError(TransientError):
 class HealthMemory:
     """Metadata and figures by metadata location, the most recently used ones; metadata within a number of snapshots."""
 
-    def __init__(self, capacity: int = 10_000, snapshots: int = 20_000) -> None:
+    def __init__(self, capacity: int = 10_000, snapshots: int = 20_000, *, most_files: int = MOST_FILES) -> None:
+        """Of a table with more than `most_files` the manifests are not read: its figures are estimates then."""
+        self._most_files = most_files
         self._capacity = capacity
         self._most_snapshots, self._snapshots = snapshots, 0
         self._figures: OrderedDict[tuple[str, int], HealthFigures] = OrderedDict()
@@ -74,7 +78,9 @@ class HealthMemory:
                 self._figures.move_to_end(key)
                 return self._figures[key]
         # Below three quarters of the target a file counts as small, as in Iceberg's own procedures.
-        figures = _figures(table_health(table, small_file_bytes=target_bytes * 3 // 4), target_bytes)
+        is_large, small_below = has_more_files_than(table, self._most_files), target_bytes * 3 // 4
+        look = estimated_health if is_large else table_health
+        figures = _figures(look(table, small_file_bytes=small_below), target_bytes, estimated=is_large)
         with self._lock:
             self._figures[key] = figures
             while len(self._figures) > self._capacity:
@@ -145,9 +151,10 @@ def target_file_bytes(policy: EffectivePolicy, metadata: TableMetadata) -> int:
     return int(own) if own.isdecimal() and int(own) > 0 else DEFAULT_TARGET_FILE_BYTES
 
 
-def _figures(health: TableHealth, target_bytes: int) -> HealthFigures:
+def _figures(health: TableHealth, target_bytes: int, *, estimated: bool) -> HealthFigures:
     return HealthFigures(
         target_file_bytes=target_bytes,
+        estimated=estimated,
         data_files=health.data_files,
         small_files=health.small_files,
         delete_files=health.delete_files,

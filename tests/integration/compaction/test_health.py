@@ -12,7 +12,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from tableformat.inspection import TableHealth, table_health
+from tableformat.inspection import TableHealth, estimated_health, has_more_files_than, table_health
 from tableformat.inspection.health import PartitionHealth
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.tables import append_many, compacted, create, data_files, plain_rows, put_file
@@ -35,6 +35,32 @@ def test_deletes_are_counted_by_kind_and_by_the_files_that_they_burden(catalog: 
     assert (health.position_delete_files, health.equality_delete_files, health.deletion_vectors) == (1, 1, 0)
     assert (health.files_with_deletes, health.delete_records) == (4, 3)
     assert (health.records_with_deletes, health.deleted_records) == (40, 3)
+
+
+def test_an_estimate_has_the_same_counts_and_never_more_small_files_than_there_are(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 3)
+    assert estimated_health(table, small_file_bytes=10**9).small_files == 3
+    paths = [put_file(table, plain_rows(100, 20_000)), put_file(table, plain_rows(0, 10))]
+    delete_positions(table, {paths[0]: [1, 2]})
+    sizes = [file.file_size_in_bytes for file in data_files(table)]
+    for small in (1, min(sizes), sum(sizes) // 4, max(sizes) + 1, 10**9):
+        exact = asdict(table_health(table, small_file_bytes=small))
+        estimate = asdict(estimated_health(table, small_file_bytes=small))
+        for name in (
+            "snapshot_id",
+            "data_files",
+            "records",
+            "delete_files",
+            "snapshots",
+            "manifests",
+            "manifest_bytes",
+        ):
+            assert estimate[name] == exact[name], name
+        assert (estimate["delete_records"], estimate["old_spec_files"]) == (exact["delete_records"], 0)
+        assert estimate["small_files"] <= exact["small_files"]
+    assert [has_more_files_than(table, most) for most in (5, 6)] == [True, False]
+    assert estimated_health(catalog.create_table("db.empty", table.schema()), small_file_bytes=1).data_files == 0
 
 
 def test_the_worst_partitions_come_first(catalog: SqlCatalog) -> None:
