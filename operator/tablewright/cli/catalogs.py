@@ -25,7 +25,7 @@ from tablewright.decide.policy import EffectivePolicy
 from tablewright.embedded.apply import policy_of
 from tablewright.embedded.catalogs import catalog_of, database
 from tablewright.embedded.folder import Declarations, read_folder
-from tablewright.embedded.state import EmbeddedState
+from tablewright.embedded.state import EmbeddedState, refuse_a_copy
 from tablewright.observe.tables import CatalogFailedError
 
 CATALOG_NAME = "lake"  # of a catalog that is given by its address
@@ -207,8 +207,13 @@ def _type_of(name: str, properties: Mapping[str, str]) -> str:
 def _checked(config: PyIcebergConfig) -> PyIcebergConfig:
     """Opening a file of SQLite would create it; somebody who mistyped its name wants to know."""
     file = re.fullmatch(r"sqlite:///([^?]+)(\?.*)?", config.properties.get("uri", ""))
-    if file is not None and not Path(file[1]).is_file():
-        raise InputError(f"there is no file {file[1]}, which {config.properties['uri']} names")
+    if file is None:
+        return config
+    path = Path(file[1])
+    if not path.is_file():
+        raise InputError(f"there is no file {path}, which {config.properties['uri']} names")
+    if path.resolve() == database(path.parent):  # a folder's own, addressed without its declarations
+        refuse_a_copy(path.parent)
     return config
 
 

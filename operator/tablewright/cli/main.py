@@ -195,6 +195,8 @@ def _told(error: Exception) -> str:
 
     if isinstance(error, YAMLError):  # PyIceberg reads it when it is imported, whatever was typed
         return f"PyIceberg's configuration file .pyiceberg.yaml cannot be read: {' '.join(str(error).split())}"
+    if isinstance(error, FileNotFoundError):
+        return f"a file that the table needs is not there: {error}"
     return str(error)
 
 
@@ -208,7 +210,7 @@ def _exit_code(error: Exception) -> ExitCode | None:
     from tableformat.errors import PermanentError, TransientError
     from tablewright.act.passes import CatalogNotUsableError
 
-    if isinstance(error, PermanentError | CatalogNotUsableError):
+    if isinstance(error, PermanentError | CatalogNotUsableError | FileNotFoundError):
         return ExitCode.BAD_INPUT
     unreachable = (TransientError, RESTError, OSError)  # `requests` says it by an OSError of its own
     return ExitCode.UNREACHABLE if isinstance(error, unreachable) else None

@@ -1,6 +1,8 @@
 """What the embedded path remembers between calls, in place of a cluster's etcd: statuses and runs, in one JSON file.
 
-The file is replaced atomically, and a lock lets one process at a time work on a state folder.
+The file is replaced atomically, and a lock lets one process at a time work on a state folder. It also says where the
+folder is: the tables of the embedded catalog name their files by absolute paths, so what is done through a copy of the
+folder would be done to the files of the original.
 """
 
 import contextlib
@@ -12,20 +14,44 @@ import uuid
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from tableformat.errors import PermanentError
 from tablewright.act.runs import cause_annotations
 from tablewright.api.objects import KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import StartRun
+from tablewright.embedded.catalogs import database
 from tablewright.embedded.driver import SCRATCH_PREFIX
+
+_FILE = "objects.json"
+
+
+class CopiedStateError(PermanentError):
+    """The folder's tables have their files in the folder that it is a copy of."""
+
+    def __init__(self, folder: Path, origin: Path) -> None:
+        super().__init__(
+            f"{folder} was copied or moved from {origin}: its tables' files are still named there, and would be deleted "
+            f"there. Move the folder back, or use the one at {origin}, or start anew with another --state"
+        )
+
+
+class BrokenStateError(PermanentError):
+    """The file is not as it was written."""
+
+
+def refuse_a_copy(folder: Path) -> None:
+    """Raises `CopiedStateError` for a state folder with tables whose files are elsewhere."""
+    _read(folder)
 
 
 class EmbeddedState:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file = folder / "objects.json"
+        self._file = folder / _FILE
         self._tables: dict[str, KubernetesObject] = {}
         self._runs: dict[str, KubernetesObject] = {}
         self.lock_descriptors: tuple[int, ...] = ()
@@ -115,14 +141,35 @@ class EmbeddedState:
         return "/".join(run.key)
 
     def _read(self) -> None:
-        if self._file.exists():
-            content = json.loads(self._file.read_text())
+        content = _read(self.folder)
+        if content is not None:
             self._tables, self._runs = content["tables"], content["runs"]
 
     def _write(self) -> None:
         scratch = self._file.with_suffix(".tmp")
         with scratch.open("w") as handle:
-            json.dump({"tables": self._tables, "runs": self._runs}, handle, indent=1)
+            content = {"folder": str(self.folder.resolve()), "tables": self._tables, "runs": self._runs}
+            json.dump(content, handle, indent=1)
             handle.flush()
             os.fsync(handle.fileno())
         scratch.replace(self._file)
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    """What the folder's file says; None where there is none yet."""
+    file = folder / _FILE
+    if not file.exists():
+        return None
+    try:
+        content: dict[str, Any] = json.loads(file.read_text())
+        origin = Path(content.get("folder", folder))
+        _ = content["tables"].keys(), content["runs"].keys()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BrokenStateError(
+            f"{file} cannot be read ({type(error).__name__}: {error}): restore it, or remove it and apply again; the "
+            "tables stay as they are, and what is remembered of their runs is lost"
+        ) from error
+    # A link that was left at the old place still leads here, and so do the paths of the files.
+    if database(folder).exists() and origin.resolve() != folder.resolve():
+        raise CopiedStateError(folder, origin)
+    return content

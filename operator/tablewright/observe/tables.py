@@ -105,6 +105,8 @@ def observe_table(
         return CatalogUnusable("CatalogUnreachable", str(error))
     except PermanentError as error:
         return TableUnreadable(str(error))
+    except FileNotFoundError as error:  # storage answers, and has it not: no waiting brings it back
+        return TableUnreadable(f"a file that the table needs is not there: {error}")
     except OSError as error:
         return CatalogUnusable("StorageUnreachable", str(error))
     return TablePresent(loaded.metadata, loaded.metadata_location, health)

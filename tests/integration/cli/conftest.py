@@ -1,17 +1,21 @@
 """The command line as a user runs it: as a process, in a pipe and in a terminal."""
 
+import io
 import os
 import pty
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import SqlConfig, open_catalog
+from tablewright.cli.main import main
 from tablewright.embedded.apply import apply_folder
 from tablewright.embedded.folder import read_folder
 from tablewright.embedded.state import EmbeddedState
@@ -51,6 +55,18 @@ def run_cli(*arguments: str | Path, **more: str) -> Ended:
     command = [sys.executable, "-m", "tablewright", *map(str, arguments)]
     done = subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=240)
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def run_here(*arguments: str | Path) -> Ended:
+    """In this process, which has the libraries loaded: for claims that do not depend on how a process begins."""
+    out, err = io.StringIO(), io.StringIO()
+    typed = ["tablewright", *map(str, arguments)]
+    with mock.patch.object(sys, "argv", typed), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Ended(code, out.getvalue(), err.getvalue())
 
 
 def run_in_terminal(*arguments: str | Path, **more: str) -> Ended:
