@@ -138,9 +138,10 @@ class SparkExecutor:
         left = {task.task_id: task for task in tasks}
         with self._watched(session.sparkContext) as watch:
             try:
-                for outcome in SessionExecutor(session, self.size).run(tasks):
-                    left.pop(outcome.task_id)
-                    yield outcome
+                with contextlib.closing(SessionExecutor(session, self.size).run(tasks)) as outcomes:
+                    for outcome in outcomes:
+                        left.pop(outcome.task_id)
+                        yield outcome
             except Exception as error:
                 if watch is None or watch.gave_up is None:
                     if self.size is not None and _killed_for_memory(session.sparkContext, self.size.executors):
