@@ -2,10 +2,15 @@
 
 Each kind is imported when it is opened: the clients of Kubernetes, AWS and SQL take seconds to import on a small
 machine, and a job needs one of them.
+
+A configuration is all that there is to a catalog, but for what the environment says of it by its name, which is how a
+job's pod gets the keys of a REST catalog (`act.pods`). PyIceberg by itself would also add what a file .pyiceberg.yaml
+has under the same name: the token of one catalog would go to the address of another.
 """
 
-from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, load_catalog
-from pyiceberg.typedef import Properties
+import os
+
+from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, infer_catalog_type, load_catalog
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 
@@ -31,23 +36,41 @@ def open_catalog(config: CatalogConfig) -> Catalog:
         case PyIcebergConfig():
             if config.properties.get("type") in _DEFAULTS:
                 return _open_sql(_sql(config))  # the same tables in the same database, committed our way
-            return load_catalog(config.name, **config.properties)
+            return _open_pyiceberg(config)
 
 
-def _load_rest(name: str, properties: Properties) -> Catalog:
-    from tableformat.catalogs.bounded_rest import BoundedRestCatalog
+def _open_pyiceberg(config: PyIcebergConfig) -> Catalog:
+    if "py-catalog-impl" in config.properties:
+        return load_catalog(config.name, **config.properties)  # PyIceberg adds nothing to these
+    properties = {**_said_by_environment(config.name), **config.properties}
+    said = properties.get("type")
+    kind = CatalogType(said.lower()) if said else infer_catalog_type(config.name, {**properties})
+    if kind in (CatalogType.REST, CatalogType.HIVE) and not properties.get("uri"):
+        raise ValueError("it has no uri")
+    match kind:
+        case CatalogType.REST:
+            from tableformat.catalogs.bounded_rest import BoundedRestCatalog
 
-    return BoundedRestCatalog(name, **properties)
+            return BoundedRestCatalog(config.name, **properties)
+        case CatalogType.HIVE:
+            from tableformat.catalogs.bounded_hive import BoundedHiveCatalog
+
+            return BoundedHiveCatalog(config.name, **properties)
+        case None:
+            raise ValueError("it has neither a type nor a uri that tells one")
+        case _:
+            return AVAILABLE_CATALOGS[kind](config.name, properties)
 
 
-def _load_hive(name: str, properties: Properties) -> Catalog:
-    from tableformat.catalogs.bounded_hive import BoundedHiveCatalog
-
-    return BoundedHiveCatalog(name, **properties)
-
-
-# PyIceberg puts together what the configuration and the environment say, and then loads by this table.
-AVAILABLE_CATALOGS.update({CatalogType.REST: _load_rest, CatalogType.HIVE: _load_hive})
+def _said_by_environment(name: str) -> dict[str, str]:
+    """As PyIceberg reads PYICEBERG_CATALOG__NAME__KEY: case does not matter, _ stands for -, and __ for a dot."""
+    found = {}
+    for variable, value in os.environ.items():
+        start, _, rest = variable.lower().partition("pyiceberg_catalog__")
+        catalog, _, key = rest.partition("__")
+        if not start and key and catalog.replace("_", "-") == name.lower():
+            found[key.replace("__", ".").replace("_", "-")] = value
+    return found
 
 
 def _open_sql(config: SqlConfig) -> Catalog:

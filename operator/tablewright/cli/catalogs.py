@@ -28,7 +28,9 @@ from tablewright.embedded.folder import Declarations, read_folder
 from tablewright.embedded.state import EmbeddedState, refuse_a_copy
 from tablewright.observe.tables import CatalogFailedError
 
-CATALOG_NAME = "lake"  # of a catalog that is given by its address
+# The name of a catalog that is given by its address alone: one that no configuration and no environment can have, or
+# what they say of another catalog, its token above all, would be sent to that address.
+BY_ADDRESS = "of --catalog-uri"
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,8 @@ def catalog_config(options: AddressOptions) -> CatalogConfig:
         return _by_uri(options.uri, options.catalog, extra)
     known = Config()
     name = options.catalog or known.get_default_catalog_name()
-    try:
-        found = known.get_catalog_config(name)
-    except ValueError as error:
-        raise InputError(f"PyIceberg's configuration: {error}") from None
-    if found is None:
+    properties = _configured(known, name)
+    if properties is None:
         names = known.get_known_catalogs()
         if options.catalog is None:
             raise InputError(
@@ -92,7 +91,7 @@ def catalog_config(options: AddressOptions) -> CatalogConfig:
             )
         meant = did_you_mean(name, names) if names else "it names none at all"
         raise InputError(f"--catalog: PyIceberg's configuration has no catalog {name!r}: {meant}")
-    properties = {key: str(value) for key, value in found.items()} | extra
+    properties |= extra
     if "type" not in properties and "py-catalog-impl" not in properties:
         properties["type"] = _type_of(name, properties)
     return _checked(PyIcebergConfig(name=name, properties=_with_warehouse(properties)))
@@ -158,12 +157,22 @@ def _properties(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _configured(known: Config, name: str) -> dict[str, str] | None:
+    try:
+        found = known.get_catalog_config(name)
+    except ValueError as error:
+        raise InputError(f"PyIceberg's configuration: {error}") from None
+    return None if found is None else {key: str(value) for key, value in found.items()}
+
+
 def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> CatalogConfig:
+    """What is configured of a catalog is used where somebody named that catalog."""
     known = {"uri": uri, **properties}
-    known.setdefault("type", _type_of(name or CATALOG_NAME, known))
+    known.setdefault("type", _type_of(name or BY_ADDRESS, known))
     if known["type"] != "sql":
-        return PyIcebergConfig(name=name or CATALOG_NAME, properties=known)
-    config = _checked(PyIcebergConfig(name=name or CATALOG_NAME, properties=_with_warehouse(known)))
+        configured = (_configured(Config(), name) or {}) if name else {}
+        return PyIcebergConfig(name=name or BY_ADDRESS, properties={**configured, **known})
+    config = _checked(PyIcebergConfig(name=name or BY_ADDRESS, properties=_with_warehouse(known)))
     return config if name else config.model_copy(update={"name": _only_catalog(uri)})
 
 
@@ -191,7 +200,7 @@ def _only_catalog(uri: str) -> str:
         engine.dispose()
     if len(names) > 1:
         raise InputError(f"the database has the catalogs {', '.join(names)}: say which with --catalog")
-    return names[0] if names else CATALOG_NAME
+    return names[0] if names else BY_ADDRESS
 
 
 def _type_of(name: str, properties: Mapping[str, str]) -> str:

@@ -136,7 +136,7 @@ def test_a_catalog_that_cannot_be_opened_holds_up_its_own_tables_alone(tmp_path:
         (
             ["--catalog-uri", "thrift://127.0.0.1:1"],
             4,
-            "the catalog lake failed (TTransportException): Could not connect",
+            "the catalog of --catalog-uri failed (TTransportException): Could not connect",
         ),
         (
             ["--catalog-uri", "postgresql+nodriver://u@127.0.0.1:1/x"],
