@@ -1,7 +1,7 @@
 """Random histories with deletion vectors, nested values, NaN and the way to format version 3, against a plain model.
 
-Whatever happens before, and while a compaction runs: rows stay the model's, and from the moment a row has an id, it keeps
-its id and the sequence number of its last change.
+Whatever happens before, and while a compaction runs: rows stay the model's, and from the moment a row has an id, it
+keeps its id and the sequence number of its last change.
 """
 
 import copy
@@ -24,6 +24,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.deletion_vector import DeletionVector, _extract_vector_payload
+from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
@@ -91,7 +92,7 @@ class Lake:
         else:
             file = self._file(content, partition, DataFileContent.DATA)
             self._commit(lambda _: {"added": (NewFile(file),)})
-        self.rows |= {row["k"]: row for row in rows}
+        self.rows |= dict(enumerate(rows, self._keys - len(rows)))
 
     def upgrade(self) -> None:
         if self.table.metadata.format_version < 3:
@@ -126,6 +127,7 @@ class Lake:
                     file_size_in_bytes=vector.size_bytes,
                 )
                 file[REFERENCED_FILE] = vector.data_file
+                assert vector.content_range is not None
                 file[CONTENT_OFFSET], file[CONTENT_SIZE] = vector.content_range
                 file.spec_id = 0
                 added.append(NewFile(file))
@@ -180,7 +182,8 @@ class Lake:
         self.lineage = {key: own for key, own in lineage.items() if own[0] is not None}
         ids = [number for number, _ in self.lineage.values() if number is not None]
         assert len(ids) == len(set(ids)), "row ids are given once"
-        assert all(number < (self.table.metadata.next_row_id or 0) for number in ids)
+        if isinstance(metadata := self.table.metadata, TableMetadataV3):
+            assert all(number < (metadata.next_row_id or 0) for number in ids)
 
     def _forget(self, keys: Sequence[int] | set[int]) -> None:
         for key in keys:
