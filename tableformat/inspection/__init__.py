@@ -19,8 +19,10 @@ from tableformat.inspection.snapshot_files import (
     integers,
     snapshot_files,
 )
+from tableformat.inspection.targets import DEFAULT_TARGET_BYTES, own_target_bytes, small_below
 
 __all__ = [
+    "DEFAULT_TARGET_BYTES",
     "FORMATS",
     "SHARED_CACHE",
     "AppliedDeletes",
@@ -42,10 +44,12 @@ __all__ = [
     "live_file",
     "manifest_first_row_id",
     "names_one_file",
+    "own_target_bytes",
     "partition_key",
     "read_entries",
     "read_manifests",
     "schema_of_spec",
+    "small_below",
     "snapshot_files",
     "table_health",
 ]

@@ -14,10 +14,10 @@ from pyiceberg.table.snapshots import Snapshot
 from tableformat.inspection.applied_deletes import AppliedDeletes
 from tableformat.inspection.partitions import global_specs, schema_of_spec
 from tableformat.inspection.snapshot_files import Integers, SnapshotFiles, integers, snapshot_files
+from tableformat.inspection.targets import target_of
 
 _WORST_PARTITIONS = 10
 _NAMED_PARTITIONS = 1000  # partitions that are as bad as each other are sorted by name, unless they are too many
-_SMALL = 0.75  # of the target, as in Iceberg's own procedures
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class _Partitions:
         self.data_bytes = np.bincount(partitions, sizes, minlength=number)
         self.with_deletes = np.bincount(partitions[applied.deletes_of_file > 0], minlength=number)
         small_bytes = np.bincount(partitions[is_small], sizes[is_small], minlength=number)
-        remaining = np.maximum(1, np.round(small_bytes / max(1.0, small_file_bytes / _SMALL))).astype(np.int64)
+        remaining = np.maximum(1, np.round(small_bytes / max(1.0, target_of(small_file_bytes)))).astype(np.int64)
         self.files_saved = np.maximum(0, self.small_files - remaining)
 
     def worst(self, table: Table, files: SnapshotFiles) -> tuple[PartitionHealth, ...]:

@@ -8,15 +8,12 @@ import logging
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 
-from tableformat.inspection import table_health
+from tableformat.inspection import table_health, targets
 from tableformat.maintenance.job import CompactWork, InspectWork, MaintenanceJob, TableFigures
-from tableformat.properties import positive_number
 
 logger = logging.getLogger(__name__)
-
-_SMALL_PERCENT = 75  # of the target, as in Iceberg's own procedures
 
 
 def take_figures(job: MaintenanceJob, catalog: Catalog) -> TableFigures | None:
@@ -39,9 +36,4 @@ def small_below(job: MaintenanceJob, table: Table) -> int:
         return job.work.small_file_bytes
     if isinstance(job.work, CompactWork):
         return job.work.options.small_below
-    target = positive_number(
-        table.metadata.properties,
-        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
-        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
-    )
-    return target * _SMALL_PERCENT // 100
+    return targets.small_below(targets.own_target_bytes(table.metadata.properties))

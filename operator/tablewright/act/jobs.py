@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from tableformat.errors import PermanentError
+from tableformat.inspection import DEFAULT_TARGET_BYTES, small_below
 from tableformat.maintenance.compaction import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.job import (
     GIVE_UP_EXIT_CODE,
@@ -28,7 +29,7 @@ from tablewright.act.pods import driver_pod, executor_template
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.jobs import Executors, JobFields
 from tablewright.api.objects import KubernetesObject, owner_reference
-from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES, OrderStrategy
+from tablewright.api.policy import OrderStrategy
 from tablewright.api.quantities import memory_bytes
 from tablewright.api.run import CherryPick, MaintenanceRun, Operation, Rollback
 from tablewright.api.table import ManagedTable
@@ -161,12 +162,11 @@ def _milliseconds(length: timedelta) -> int:
 def _target_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
     """What the table's last look found to hold: a run is only ever started after one."""
     health = table.status.health
-    return health.target_file_bytes if health else policy.target_file_bytes or DEFAULT_TARGET_FILE_BYTES
+    return health.target_file_bytes if health else policy.target_file_bytes or DEFAULT_TARGET_BYTES
 
 
 def _small_file_bytes(table: ManagedTable, policy: EffectivePolicy) -> int:
-    """Below three quarters of the target a file counts as small, as in Iceberg's own procedures."""
-    return _target_file_bytes(table, policy) * 3 // 4
+    return small_below(_target_file_bytes(table, policy))
 
 
 def _executor_limits(fields: JobFields) -> ExecutorLimits | None:

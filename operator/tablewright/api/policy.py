@@ -17,7 +17,6 @@ from tablewright.api.quantities import Size
 from tablewright.api.schedules import Cron, TimeZone, Window
 from tablewright.api.texts import ColumnPath, LabelKey, LabelValue, Written
 
-DEFAULT_TARGET_FILE_BYTES = 512 << 20
 MOST_HOLDS = 32
 _MOST = 1_000_000
 

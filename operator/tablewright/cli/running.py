@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 
+from tableformat.inspection import own_target_bytes
 from tableformat.maintenance.job import JobReport, MaintenanceJob, Work
 from tablewright.act.jobs import maintenance_job
 from tablewright.api.durations import parse_duration
@@ -69,8 +70,7 @@ def options_of(kind: type[_Options], known: Mapping[str, Any], given: Mapping[st
 
 
 def target_bytes(table: Table) -> int:
-    own = table.properties.get(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, "")
-    return int(own) if own.isdecimal() and int(own) > 0 else TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+    return own_target_bytes(table.properties)
 
 
 def size_option(name: str, text: str | None) -> int | None:

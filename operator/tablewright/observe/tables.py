@@ -16,9 +16,14 @@ from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.errors import PermanentError, TablewrightError, TransientError
-from tableformat.inspection import TableHealth, estimated_health, has_more_files_than, table_health
-from tablewright.api.declaration import TARGET_FILE_SIZE
-from tablewright.api.policy import DEFAULT_TARGET_FILE_BYTES
+from tableformat.inspection import (
+    TableHealth,
+    estimated_health,
+    has_more_files_than,
+    own_target_bytes,
+    small_below,
+    table_health,
+)
 from tablewright.api.quantities import readable_size
 from tablewright.api.table import HealthFigures, ManagedTable
 from tablewright.decide.policy import EffectivePolicy
@@ -78,9 +83,9 @@ class HealthMemory:
                 self._figures.move_to_end(key)
                 return self._figures[key]
         # Below three quarters of the target a file counts as small, as in Iceberg's own procedures.
-        is_large, small_below = has_more_files_than(table, self._most_files), target_bytes * 3 // 4
+        is_large, small_bytes = has_more_files_than(table, self._most_files), small_below(target_bytes)
         look = estimated_health if is_large else table_health
-        figures = _figures(look(table, small_file_bytes=small_below), target_bytes, estimated=is_large)
+        figures = _figures(look(table, small_file_bytes=small_bytes), target_bytes, estimated=is_large)
         with self._lock:
             self._figures[key] = figures
             while len(self._figures) > self._capacity:
@@ -149,8 +154,7 @@ def target_file_bytes(policy: EffectivePolicy, metadata: TableMetadata) -> int:
     """As the policy says; otherwise as the table's own property says; otherwise Iceberg's default."""
     if policy.target_file_bytes is not None:
         return policy.target_file_bytes
-    own = metadata.properties.get(TARGET_FILE_SIZE, "")
-    return int(own) if own.isdecimal() and int(own) > 0 else DEFAULT_TARGET_FILE_BYTES
+    return own_target_bytes(metadata.properties)
 
 
 def _figures(health: TableHealth, target_bytes: int, *, estimated: bool) -> HealthFigures:

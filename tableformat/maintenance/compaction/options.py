@@ -4,8 +4,10 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tableformat.inspection import small_below
+
 MIB = 1024 * 1024
-_SMALL, _LARGE = 0.75, 1.8
+_LARGE = 1.8
 _FILES_PER_TASK = 4
 _MOST_GROUP_BYTES = 100 * 1024 * MIB  # as Iceberg's own `max-file-group-size-bytes`
 
@@ -81,7 +83,7 @@ class CompactionOptions(BaseModel):
 
     @property
     def small_below(self) -> int:
-        return int(self.target_file_bytes * _SMALL) if self.min_file_bytes is None else self.min_file_bytes
+        return small_below(self.target_file_bytes) if self.min_file_bytes is None else self.min_file_bytes
 
     @property
     def large_above(self) -> int:

@@ -41,12 +41,12 @@ from tableformat.engine.deletes import TaskDeletes, column_path, key_column
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import read_batches
 from tableformat.engine.writing import remove_files
+from tableformat.inspection import own_target_bytes
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.run import Progress
 from tableformat.maintenance.compaction.tasks import rewrite_task
 from tableformat.maintenance.executor import Executor, FailedTask
 from tableformat.maintenance.retention.planning import AgeLimit, EdgeFile, merges_on_read
-from tableformat.properties import positive_number
 
 _PARALLEL = 4
 
@@ -264,9 +264,4 @@ def _deletes_entry(task: RewriteTask, deletes: WrittenDeletes) -> DataFile:
 
 
 def _target(table: Table) -> int:
-    size = positive_number(
-        table.metadata.properties,
-        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
-        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
-    )
-    return max(size, 1024)
+    return max(own_target_bytes(table.metadata.properties), 1024)
