@@ -10,12 +10,12 @@ Files are compared by their path alone, without scheme and bucket: one file writ
 files of one name in two buckets keep each other alive, which errs on the safe side.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -31,9 +31,9 @@ from tableformat.maintenance.avro_fields import AvroFields, BrokenFile
 from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
 
 _PARALLEL = 8
-_AHEAD = 64  # files read ahead of their use; their contents are in memory
+_AHEAD, _AHEAD_BYTES = 64, 16 * 1024 * 1024  # read ahead of their use; their contents are in memory
 
-_BATCH_FILES, _BATCH_BYTES = 256, 8 * 1024 * 1024  # decoded together
+_BATCH_FILES, _BATCH_BYTES = 256, 1024 * 1024  # decoded together
 
 _PATH, _LENGTH, _ADDED, _EXISTING, _LISTED_CONTENT = 500, 501, 504, 505, 517
 _MANIFEST_LIST = AvroFields(
@@ -165,7 +165,7 @@ class Reachability:
 
         batch: list[tuple[str, bytes]] = []
         size = 0
-        for location, content in _parallel(fetch, files):
+        for location, content in _parallel(fetch, files, size_of=lambda file: file[1]):
             batch.append((location, content))
             size += len(content)
             if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
@@ -235,18 +235,25 @@ def _listed(added: pa.Array, existing: pa.Array, content: pa.Array) -> ListedMan
     return ListedManifests(len(added), None if counts.null_count else pc.sum(counts).as_py() or 0)
 
 
-def _parallel(read: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """The results in order, with a bounded number of items read ahead. The first failure ends it."""
+def _parallel(read: Callable[[S], T], items: Iterable[S], *, size_of: Callable[[S], int]) -> Iterator[T]:
+    """The results in order, with bounded numbers of items and bytes read ahead. The first failure ends it."""
     remaining = iter(items)
-    first = list(islice(remaining, _AHEAD))
-    if not first:
-        return
-    with ThreadPoolExecutor(min(_PARALLEL, len(first))) as pool:
-        waiting: list[Future[T]] = [pool.submit(read, item) for item in first]
+    ahead: deque[tuple[Future[T], int]] = deque()
+    size = 0
+    with ThreadPoolExecutor(_PARALLEL) as pool:
         try:
-            while waiting:
-                yield waiting.pop(0).result()
-                waiting += [pool.submit(read, item) for item in islice(remaining, 1)]
+            while True:
+                while len(ahead) < _AHEAD and (size < _AHEAD_BYTES or not ahead):
+                    item = next(remaining, None)
+                    if item is None:
+                        break
+                    ahead.append((pool.submit(read, item), size_of(item)))
+                    size += ahead[-1][1]
+                if not ahead:
+                    return
+                future, its_size = ahead.popleft()
+                size -= its_size
+                yield future.result()
         finally:
-            for future in waiting:
+            for future, _ in ahead:
                 future.cancel()

@@ -5,11 +5,12 @@ before the retries are used up. What then is left is reported by name.
 """
 
 import logging
+import queue
 import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 _PARALLEL = 8
 _BATCH = 1000  # the most that one request may name
 _SPLIT_LEVELS = 2  # how deep prefixes are listed by folder, to have something to do in parallel
+_PAGES_AHEAD = 16  # of a thousand objects each
+_ROOM_SECONDS = 0.2
 _SLOW_DOWN = {"SlowDown", "503", "ServiceUnavailable", "RequestTimeout", "InternalError", "500", "Throttling"}
 _RETRIES = RetryPolicy(retries=10, min_wait_ms=200, max_wait_ms=20_000, total_ms=600_000)
 
@@ -94,39 +97,24 @@ class S3Store:
         place = Place.of(folder)
         prefix = place.key.rstrip("/") + "/"
         root = f"{place.scheme}://{place.authority}/"
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            pending: set[Future[tuple[list[StoredFile], list[tuple[str, int]]]]] = set()
+        for page in _Listing(partial(self._pages, root, place.authority)).run("" if prefix == "/" else prefix):
+            yield from page
 
-            def list_below(prefix: str, level: int) -> None:
-                pending.add(pool.submit(self._list, root, place.authority, prefix, level))
-
-            list_below("" if prefix == "/" else prefix, 0)
-            while pending:
-                done, still = wait(pending, return_when=FIRST_COMPLETED)
-                pending.clear()
-                pending.update(still)
-                for future in done:
-                    found, deeper = future.result()
-                    for below, level in deeper:
-                        list_below(below, level)
-                    yield from found
-
-    def _list(self, root: str, bucket: str, prefix: str, level: int) -> tuple[list[StoredFile], list[tuple[str, int]]]:
-        found: list[StoredFile] = []
-        deeper: list[tuple[str, int]] = []
+    def _pages(self, root: str, bucket: str, prefix: str, level: int) -> Iterator[tuple[list[StoredFile], list[str]]]:
+        """What is below a prefix, page by page, and the prefixes that are to be listed by themselves."""
         request: ListObjectsV2RequestTypeDef = {"Bucket": bucket, "Prefix": prefix}
         if level < _SPLIT_LEVELS:
             request["Delimiter"] = "/"
         while True:
             page = self._pace.call(partial(self._client.list_objects_v2, **request))
-            deeper += [(below["Prefix"], level + 1) for below in page.get("CommonPrefixes", ())]
-            found += [
+            found = [
                 StoredFile(root + item["Key"], item["Size"], int(item["LastModified"].timestamp() * 1000))
                 for item in page.get("Contents", ())
                 if not item["Key"].endswith("/")  # a folder's own marker, which is no file
             ]
+            yield found, [below["Prefix"] for below in page.get("CommonPrefixes", ())]
             if not page.get("IsTruncated"):
-                return found, deeper
+                return
             request["ContinuationToken"] = page["NextContinuationToken"]
 
     def delete(self, locations: Collection[str]) -> Deleted:
@@ -170,6 +158,60 @@ class S3Store:
             }
             names = {key: names[key] for key in again}
         return Deleted(tuple(deleted), failed=failed)
+
+
+class _Listing:
+    """Lists prefixes in parallel. Whoever lists waits while enough pages wait to be taken: there may be any number."""
+
+    def __init__(self, pages: Callable[[str, int], Iterator[tuple[list[StoredFile], list[str]]]]) -> None:
+        self._pages = pages
+        self._pool = ThreadPoolExecutor(_PARALLEL)
+        self._found: queue.Queue[list[StoredFile] | Exception | None] = queue.Queue(_PAGES_AHEAD)
+        self._lock = threading.Lock()
+        self._unlisted = 0
+        self._stopped = threading.Event()
+
+    def run(self, prefix: str) -> Iterator[list[StoredFile]]:
+        self._list_later(prefix, 0)
+        try:
+            while (found := self._found.get()) is not None:
+                if isinstance(found, Exception):
+                    raise found
+                yield found
+        finally:
+            self._stopped.set()
+            self._pool.shutdown(cancel_futures=True)
+
+    def _list_later(self, prefix: str, level: int) -> None:
+        with self._lock:
+            self._unlisted += 1
+        self._pool.submit(self._list, prefix, level)
+
+    def _list(self, prefix: str, level: int) -> None:
+        try:
+            for found, deeper in self._pages(prefix, level):
+                for below in deeper:
+                    self._list_later(below, level + 1)
+                self._put(found)
+                if self._stopped.is_set():
+                    return
+        except Exception as error:  # raised again by whoever takes the pages
+            self._put(error)
+            return
+        with self._lock:
+            self._unlisted -= 1
+            is_last = not self._unlisted
+        if is_last:
+            self._put(None)
+
+    def _put(self, found: list[StoredFile] | Exception | None) -> None:
+        """Waits for room, unless nobody takes anything any more."""
+        while not self._stopped.is_set():
+            try:
+                self._found.put(found, timeout=_ROOM_SECONDS)
+            except queue.Full:
+                continue
+            return
 
 
 class _Pace:
