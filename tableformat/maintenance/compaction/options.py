@@ -65,7 +65,7 @@ class CompactionOptions(BaseModel):
     verify_contents: bool = False
     """Compare a checksum of all rows before and after, by reading the new files back before they are committed."""
     task_memory_bytes: int = Field(default=1024 * MIB, ge=MIB)
-    """What a sort may hold in memory before it goes on on local disk."""
+    """What a sort may hold in memory before it spills to local disk."""
     max_bytes_per_task: int | None = Field(default=None, ge=1)
     """Groups are divided into tasks of about this size; by default four times the target."""
 
