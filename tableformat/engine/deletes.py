@@ -147,7 +147,7 @@ def _by_path(batch: pa.RecordBatch, wanted: Set[str]) -> Iterator[tuple[str, Pos
     rows = rows[np.argsort(codes[rows], kind="stable")]
     positions = batch.column("pos").cast(pa.int64()).to_numpy(zero_copy_only=False)[rows]
     starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+    for start, end in zip(starts.tolist(), [*starts.tolist(), len(rows)][1:], strict=True):
         yield paths[codes[rows[start]]], positions[start:end]
 
 

@@ -256,6 +256,22 @@ def test_equality_deletes_of_a_partition_stay_in_it_and_global_ones_do_not(catal
     assert live_column(table, "id") == sorted([0, 2, 4, 0, 1, 2, 4])
 
 
+def test_position_deletes_for_files_of_one_task_are_none_of_the_others(catalog: SqlCatalog) -> None:
+    """A delete file that names no paths in its bounds may be for any file, so that all tasks read it."""
+    table = create(catalog)
+    append_many(table, 8)
+    files = data_files(table)
+    delete_positions(table, {files[0].file_path: [0, 3]}, bounds=False)
+    size = max(file.file_size_in_bytes for file in files)
+    options = CompactionOptions(target_file_bytes=2 * size, max_bytes_per_task=2 * size, min_input_files=2)
+
+    result = compacted(catalog, options)
+
+    assert result.tasks > 1
+    assert result.rows_deleted == 2
+    assert sum(file.record_count for file in data_files(table.refresh()) if not file.content.value) == 78
+
+
 def test_position_deletes_of_another_partition_do_not_apply(catalog: SqlCatalog) -> None:
     table = create(catalog, spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")))
     paths = [put_file(table, plain_rows(1, 1), partition=Record("city 1")) for _ in range(5)]
