@@ -1,12 +1,12 @@
 """Catalogs: where a table's one mutable pointer lives, and how it is swapped.
 
-`open_catalog` takes a typed configuration and returns a PyIceberg `Catalog`. The pointer is swapped in `commit`, and
-nowhere else.
+`open_catalog` takes a typed configuration and returns a PyIceberg `Catalog`, `open_existing` one to look into. The
+pointer is swapped in `commit`, and nowhere else.
 """
 
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 from tableformat.catalogs.locations import UnusableLocationError
-from tableformat.catalogs.opening import open_catalog
+from tableformat.catalogs.opening import open_catalog, open_existing
 from tableformat.catalogs.outcomes import (
     CatalogAccessError,
     CatalogUnavailableError,
@@ -28,4 +28,5 @@ __all__ = [
     "UnreadableMetadataError",
     "UnusableLocationError",
     "open_catalog",
+    "open_existing",
 ]

@@ -94,6 +94,10 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
         self._create_if_missing = config.create_table
         super().__init__(config.name, client=client, **properties)
 
+    def table_exists_in_dynamodb(self) -> bool:
+        """Whether the DynamoDB table is there that holds the pointers."""
+        return self._store.table_exists()
+
     @override
     def _ensure_catalog_table_exists_or_create(self) -> None:
         """Unlike PyIceberg's, creates nothing unless told to, and needs no permission for looking."""

@@ -174,6 +174,9 @@ class ItemStore:
             lambda: self._client.transact_write_items(TransactItems=[{"Delete": delete}, {"Put": put}]),
         )
 
+    def table_exists(self) -> bool:
+        return self._table_status() is not None
+
     def create_table_if_missing(self) -> None:
         """With on-demand billing, and the index that listing needs; waits until it can be used."""
         backoff = Backoff(_CREATION)

@@ -39,6 +39,23 @@ def open_catalog(config: CatalogConfig) -> Catalog:
             return _open_pyiceberg(config)
 
 
+def open_existing(config: CatalogConfig) -> Catalog | None:
+    """For whoever only looks: opens what is there and makes nothing. None where opening would have to make the place
+    of the pointers first, a database or a DynamoDB table; then no table is there either."""
+    if isinstance(config, PyIcebergConfig) and config.properties.get("type") in _SQL_TYPES:
+        config = _sql(config)
+    if isinstance(config, SqlConfig):
+        from tableformat.catalogs.sql import is_made
+
+        return open_catalog(config) if is_made(config) else None
+    if isinstance(config, DynamoDbConfig) and config.create_table:
+        from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
+
+        opened = JavaLayoutDynamoDbCatalog(config.model_copy(update={"create_table": False}))
+        return opened if opened.table_exists_in_dynamodb() else None
+    return open_catalog(config)
+
+
 def _open_pyiceberg(config: PyIcebergConfig) -> Catalog:
     if "py-catalog-impl" in config.properties:
         return load_catalog(config.name, **config.properties)  # PyIceberg adds nothing to these

@@ -7,6 +7,7 @@ commit of all our catalogs. The version of a pointer is the location itself, whi
 
 import sqlite3
 import time
+from pathlib import Path
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import (
@@ -17,7 +18,20 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
-from sqlalchemy import ColumnElement, Delete, Insert, Update, delete, event, insert, inspect, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Insert,
+    Update,
+    create_engine,
+    delete,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    update,
+)
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
@@ -180,6 +194,20 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         found = super().load_namespace_properties(self.namespace_identifier(namespace, NoSuchNamespaceError))
         return {key: value for key, value in found.items() if key != _EXISTS}
+
+
+def is_made(config: SqlConfig) -> bool:
+    """Whether the database and its tables are there. Opening the catalog makes them, SQLite's file included."""
+    url = make_url(config.uri)
+    if url.get_backend_name() == "sqlite" and url.database:
+        file = Path(url.database)
+        if not file.exists() and file.parent.is_dir():
+            return False
+    engine = create_engine(url)
+    try:
+        return inspect(engine).has_table(IcebergTables.__tablename__)
+    finally:
+        engine.dispose()
 
 
 def _share(connection: sqlite3.Connection, _: object) -> None:

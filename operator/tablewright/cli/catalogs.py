@@ -14,7 +14,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NotInst
 from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 
-from tableformat.catalogs import CatalogConfig, PyIcebergConfig, open_catalog
+from tableformat.catalogs import CatalogConfig, PyIcebergConfig, open_existing
 from tableformat.errors import TablewrightError
 from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
@@ -23,7 +23,7 @@ from tablewright.cli.exits import InputError
 from tablewright.cli.places import state_folder
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.embedded.apply import policy_of
-from tablewright.embedded.catalogs import catalog_of, database
+from tablewright.embedded.catalogs import catalog_of, database, is_embedded_and_unmade
 from tablewright.embedded.folder import Declarations, read_folder
 from tablewright.embedded.state import EmbeddedState, refuse_a_copy
 from tablewright.observe.tables import CatalogFailedError
@@ -70,7 +70,10 @@ def address(name: str, options: AddressOptions) -> AddressedTable:
         return _declared(name, options.folder, options.state)
     config = catalog_config(options)
     identifier = _identifier(name)
-    found = AddressedTable(config, _open(config), identifier)
+    opened = _open(config)
+    if opened is None:
+        raise InputError(f"there is no table {name}: the catalog {config.name} is still to be made")
+    found = AddressedTable(config, opened, identifier)
     found.load()
     return found
 
@@ -126,14 +129,15 @@ def _declared(name: str, folder: Path, state: Path | None) -> AddressedTable:
     table = find_declared(name, declarations)
     place = state_folder(folder, state)
     catalog = catalog_of(table, declarations.catalogs, place)
-    if not declarations.catalogs and not database(place).exists():
-        raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `tablewright apply -f {folder}`")
     config = catalog.config({})
     state_of_folder = EmbeddedState(place)
     state_of_folder.look()
     known = state_of_folder.remembered(table)
     policy = policy_of(table, declarations)
-    found = AddressedTable(config, _open(config), table.identifier, known, catalog, policy)
+    opened = None if is_embedded_and_unmade(declarations.catalogs, place) else _open(config)
+    if opened is None:
+        raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `tablewright apply -f {folder}`")
+    found = AddressedTable(config, opened, table.identifier, known, catalog, policy)
     found.load()
     return found
 
@@ -226,10 +230,11 @@ def _checked(config: PyIcebergConfig) -> PyIcebergConfig:
     return config
 
 
-def _open(config: CatalogConfig) -> Catalog:
+def _open(config: CatalogConfig) -> Catalog | None:
+    """Whatever is done with a table, the table is there: a catalog that would have to be made has none."""
     with _failures_named(config.name):
         try:
-            return open_catalog(config)
+            return open_existing(config)
         except (ValueError, KeyError, ImportError, NotInstalledError) as error:
             raise InputError(f"the catalog {config.name} cannot be opened: {error}") from error
 

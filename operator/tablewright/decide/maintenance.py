@@ -34,6 +34,8 @@ class MaintenanceDecision:
     operations: Operations
     start: StartRun | None = None
     wait_until: datetime | None = None
+    due: tuple[StartRun, ...] = ()
+    """Everything that could start now, in the order in which it would; `start` is the first."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,14 @@ def decide_maintenance(
     operations = _with_next(operations, waits)
     if not due:
         return MaintenanceDecision(operations, wait_until=min(waits.values(), default=None))
-    start = _first(due, operations, situation)
+    due = _in_order(due, operations, situation)
+    start = due[0]
     snapshot_id = observed.metadata.current_snapshot_id
     operations[start.operation] = started(operations[start.operation], start, now, snapshot_id)
-    return MaintenanceDecision(operations, start=start)
+    return MaintenanceDecision(operations, start=start, due=tuple(due))
 
 
-def _first(due: Sequence[StartRun], operations: Operations, situation: _Situation) -> StartRun:
+def _in_order(due: Sequence[StartRun], operations: Operations, situation: _Situation) -> list[StartRun]:
     """By precedence; but what ran while another waited lets that one go first, or busy ones would starve the rest."""
     waits = {start.operation: _waits_since(start, operations[start.operation], situation) for start in due}
 
@@ -93,7 +96,7 @@ def _first(due: Sequence[StartRun], operations: Operations, situation: _Situatio
         others = (since for operation, since in waits.items() if operation is not start.operation)
         return ran is not None and any(since < ran for since in others)
 
-    return min(due, key=lambda start: (lets_another_go_first(start), PRECEDENCE.index(start.operation)))
+    return sorted(due, key=lambda start: (lets_another_go_first(start), PRECEDENCE.index(start.operation)))
 
 
 def _waits_since(start: StartRun, status: OperationStatus, situation: _Situation) -> datetime:

@@ -78,6 +78,7 @@ class TableDecision:
     status: ManagedTableStatus
     apply: ApplyDeclaration | ApplyHolds | None = None
     start: StartRun | None = None
+    due: tuple[StartRun, ...] = ()  # all that could start now, in the order in which it would; `start` is the first
     clear_request: bool = False  # the annotation that asked for a run was acted on
     delete_runs: tuple[str, ...] = ()  # finished ones, beyond the history's limits
     look_again_at: datetime | None = None

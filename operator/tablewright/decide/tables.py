@@ -114,7 +114,7 @@ def _decide_present(
     operations = with_schedules(remembered(table, runs, observed.health, now), table, policy, now)
     if request.start is not None:  # a person goes first; what is due now is still due when that run has ended
         operations[request.start.operation] = requested(operations[request.start.operation], request.start, runs, now)
-        maintenance = MaintenanceDecision(operations, start=request.start)
+        maintenance = MaintenanceDecision(operations, start=request.start, due=(request.start,))
     elif observes or broken_policies:
         maintenance = MaintenanceDecision(operations)
     else:
@@ -138,6 +138,7 @@ def _decide_present(
     return TableDecision(
         status,
         start=maintenance.start,
+        due=maintenance.due,
         clear_request=request.is_done,
         delete_runs=surplus_runs(runs, maintenance.operations, policy.run_history),
         look_again_at=earliest(maintenance.wait_until, holds.look_again_at),

@@ -15,8 +15,10 @@ from tablewright.act.catalogs import open_declared
 from tablewright.act.jobs import maintenance_job
 from tablewright.act.passes import reconcile_table
 from tablewright.api.catalog import TableCatalog
+from tablewright.api.conditions import READY
 from tablewright.api.run import MaintenanceRun, Phase
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.bookkeeping import forgiven
 from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.runs import decide_run
 from tablewright.decide.state import JobObservation, StartRun
@@ -27,6 +29,7 @@ from tablewright.embedded.state import EmbeddedState
 from tablewright.observe.jobs import read_report
 from tablewright.observe.tables import HealthMemory
 
+_AWAY = frozenset({"CatalogUnreachable", "StorageUnreachable", "TryingAgain"})
 MOST_PASSES = 10  # in one call; a table that wants more is not converging
 
 
@@ -54,19 +57,36 @@ class TableDone:
     table: ManagedTable
 
 
-Event = RunStarted | RunProgressed | RunEnded | TableDone
+@dataclass(frozen=True)
+class TableForgotten:
+    """Its object is declared no more; the table itself is left as it is."""
+
+    key: str
+
+
+Event = RunStarted | RunProgressed | RunEnded | TableDone | TableForgotten
 
 
 def apply_folder(
-    declarations: Declarations, state: EmbeddedState, *, clock: Callable[[], datetime] | None = None
+    declarations: Declarations,
+    state: EmbeddedState,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    by_itself: bool = False,
 ) -> Iterator[Event]:
-    """Brings every declared table to its declaration and its health, and tells of it as it happens."""
+    """Brings every declared table to its declaration and its health, and tells of it as it happens.
+
+    What failed is tried again at once, since somebody asks for it; `by_itself`, again and again, it backs off.
+    """
     now = clock or (lambda: datetime.now(UTC).replace(microsecond=0))
     memory = HealthMemory()
     with state.locked():
+        state.refuse_other_tables(declarations.tables)
+        for key in state.forget_others(declarations.tables, declarations.source):
+            yield TableForgotten(key)
         world = _FolderWorld(declarations, state, now)
         for declared in declarations.tables:
-            yield from _apply_table(declared, state, world, memory, now)
+            yield from _apply_table(declared, state, world, memory, now, by_itself=by_itself)
 
 
 def _apply_table(
@@ -75,19 +95,35 @@ def _apply_table(
     world: "_FolderWorld",
     memory: HealthMemory,
     now: Callable[[], datetime],
+    *,
+    by_itself: bool,
 ) -> Iterator[Event]:
-    table = state.with_status(declared, now())
+    table = state.with_status(declared, now(), world.source)
     interrupted = [run for run in state.runs_of(table) if not run.status.is_finished]
     for run in interrupted:
         yield from world.carry_out(table, run)
-    for _ in range(MOST_PASSES):
-        table = state.with_status(declared, now())
+    for number in range(MOST_PASSES):
+        table = state.with_status(declared, now(), world.source)
+        if number == 0 and not by_itself:
+            table = tried_again(table)
         outcome = reconcile_table(table, world, memory, now())
         if outcome.started is not None:
             yield from world.carry_out(table, world.run_named(table, outcome.started.name))
         elif outcome.look_again_at is None or outcome.look_again_at > now():
             break
-    yield TableDone(state.with_status(declared, now()))
+    yield TableDone(state.with_status(declared, now(), world.source))
+
+
+def tried_again(table: ManagedTable) -> ManagedTable:
+    """The table without the failures of its operations: whoever calls has seen to their cause, or wants to see it."""
+    operations = tuple(forgiven(status) for status in table.status.operations)
+    return table.model_copy(update={"status": table.status.model_copy(update={"operations": operations})})
+
+
+def did_not_answer(status: ManagedTableStatus) -> bool:
+    """Whether the table could not be looked at because its catalog or its storage was away."""
+    ready = next((condition for condition in status.conditions if condition.type == READY), None)
+    return ready is not None and ready.status != "True" and ready.reason in _AWAY
 
 
 class _FolderWorld:
@@ -97,6 +133,7 @@ class _FolderWorld:
         self._declarations = declarations
         self._state = state
         self._now = now
+        self.source = declarations.source
         self._opened: dict[tuple[str, str], Catalog] = {}
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
@@ -112,10 +149,7 @@ class _FolderWorld:
         return self._state.runs_of(table)
 
     def older_claim(self, table: ManagedTable) -> ManagedTable | None:
-        """Of a folder's objects none is older: the first by name has the table."""
-        return next(
-            (other for other in self._declarations.tables if _same_table(other, table) and other.key < table.key), None
-        )
+        return older_claim(table, self._declarations)
 
     def run_named(self, table: ManagedTable, name: str) -> MaintenanceRun:
         return next(run for run in self._state.runs_of(table) if run.metadata.name == name)
@@ -179,6 +213,11 @@ def policy_of(table: ManagedTable, declarations: Declarations) -> EffectivePolic
     key = (table.metadata.namespace, table.spec.catalog_ref.name)
     catalog = next((catalog for catalog in declarations.catalogs if catalog.key == key), None)
     return effective_policy(table, declarations.policies, catalog)
+
+
+def older_claim(table: ManagedTable, declarations: Declarations) -> ManagedTable | None:
+    """Of a folder's objects none is older: the first by name has the table."""
+    return next((other for other in declarations.tables if _same_table(other, table) and other.key < table.key), None)
 
 
 def _same_table(one: ManagedTable, other: ManagedTable) -> bool:

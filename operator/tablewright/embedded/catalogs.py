@@ -1,6 +1,6 @@
 """Which catalog a folder's table lives in: the declared one, or SQLite and a local warehouse where none is declared."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from tablewright.act.passes import CatalogNotUsableError
@@ -19,6 +19,11 @@ def catalog_of(table: ManagedTable, declared: Iterable[TableCatalog], state_fold
         message = f"spec.catalogRef: there is no TableCatalog {key[1]} in namespace {key[0]}: declare it"
         raise CatalogNotUsableError("CatalogNotFound", message)
     return _embedded(*key, state_folder)
+
+
+def is_embedded_and_unmade(declared: Collection[TableCatalog], state_folder: Path) -> bool:
+    """Whether the tables are in the embedded catalog, which the first `apply` makes."""
+    return not declared and not database(state_folder).exists()
 
 
 def database(state_folder: Path) -> Path:

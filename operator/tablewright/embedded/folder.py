@@ -61,6 +61,8 @@ class Declarations:
     catalogs: tuple[TableCatalog, ...]
     policies: tuple[TablePolicy, ...]
     tables: tuple[ManagedTable, ...]
+    source: Path
+    """The file or folder that they are from."""
 
 
 def read_folder(path: Path) -> Declarations:
@@ -72,7 +74,12 @@ def read_folder(path: Path) -> Declarations:
         found.findings.append(Finding(document.place(Problem(("kind",), "")), message, Judge.FOLDER))
     if found.findings:
         raise InvalidFolderError(sorted(found.findings, key=_in_order))
-    return Declarations(tuple(found.catalogs.values()), tuple(found.policies.values()), tuple(found.tables.values()))
+    return Declarations(
+        tuple(found.catalogs.values()),
+        tuple(found.policies.values()),
+        tuple(found.tables.values()),
+        source=path.resolve(),
+    )
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,7 @@ def _read(path: Path) -> _Found:
     if not path.exists():
         raise InvalidFolderError([Finding(str(path), "there is no such file or folder", Judge.FOLDER)])
     files = declaration_files(path)
-    if not files:
+    if not files and not (path / ".tablewright").is_dir():  # otherwise the last object was deleted: it is forgotten
         raise InvalidFolderError([Finding(str(path), "there is no .yaml or .yml file in it", Judge.FOLDER)])
     for file in files:
         for document in read_documents(file):

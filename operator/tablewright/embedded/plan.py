@@ -1,31 +1,38 @@
-"""What `apply` would do to a folder's tables, found out without doing any of it: nothing is written or locked."""
+"""What `apply` would do to a folder's tables, found out without doing any of it: nothing is written, made or locked."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tableformat.declaration import Difference, InvalidDeclarationError, difference
+from tableformat.declaration import Difference, difference
 from tableformat.errors import TransientError
-from tablewright.act.catalogs import open_declared
+from tableformat.maintenance.holds.planning import PREFIX, plan_holds
+from tablewright.act.catalogs import look_into_declared
 from tablewright.act.passes import CatalogNotUsableError
-from tablewright.api.conditions import HEALTHY
+from tablewright.api.conditions import HEALTHY, IN_SYNC, READY, RUN_ACCEPTED
 from tablewright.api.declaration import declaration_of
-from tablewright.api.run import MaintenanceRun, Operation
+from tablewright.api.run import Cause, MaintenanceRun, Operation, Phase
 from tablewright.api.table import ManagedTable, ManagementPolicy
+from tablewright.decide.holds import decide_holds
+from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import (
     CatalogUnusable,
     StartRun,
     TableAbsent,
+    TableDecision,
     TableObservation,
     TablePresent,
-    TableUnreadable,
 )
 from tablewright.decide.tables import decide_table
-from tablewright.embedded.apply import policy_of
-from tablewright.embedded.catalogs import catalog_of, database
+from tablewright.embedded.apply import did_not_answer, older_claim, policy_of, tried_again
+from tablewright.embedded.catalogs import catalog_of, is_embedded_and_unmade
 from tablewright.embedded.folder import Declarations
 from tablewright.embedded.state import EmbeddedState
 from tablewright.observe.tables import HealthMemory, observe_table
+
+# Conditions that say of themselves that `apply` goes on from there: all others that do not hold are problems.
+_ON_THE_WAY = frozenset({"Creating", "Evolving", "Drifted", "Refused"})
 
 
 @dataclass(frozen=True)
@@ -43,13 +50,19 @@ class PlannedTable:
     is_new: bool
     applies: bool
     """Whether the changes would be made: only where the object rules the table."""
-    due: tuple[DueRun, ...]
-    waits: tuple[str, ...]
+    holds: tuple[str, ...] = ()
+    """What would become of holds, a sentence each."""
+    due: tuple[DueRun, ...] = ()
+    """In the order in which they would run."""
+    waits: tuple[str, ...] = ()
     """Maintenance that is not due yet, and when it will be."""
+    did_not_answer: bool = False
+    """Whether the problem is a catalog or a storage that cannot be reached."""
 
     @property
     def has_work(self) -> bool:
-        return bool(self.due) or (self.applies and self.difference is not None and not self.difference.is_empty)
+        changes = self.applies and self.difference is not None and not self.difference.is_empty
+        return bool(self.due or self.holds) or changes
 
     @property
     def is_refused(self) -> bool:
@@ -59,10 +72,12 @@ class PlannedTable:
 def plan_folder(declarations: Declarations, state: EmbeddedState, now: datetime) -> Iterator[PlannedTable]:
     memory = HealthMemory()
     state.look()
+    state.refuse_other_tables(declarations.tables)
     for declared in declarations.tables:
-        table = state.remembered(declared)
-        observed = _observe(table, declarations, state, memory)
-        yield _planned(table, observed, declarations, state.runs_of(table), now)
+        table = tried_again(state.remembered(declared))
+        rival = older_claim(table, declarations)
+        observed = TableAbsent() if rival else _observe(table, declarations, state, memory)
+        yield _planned(table, observed, declarations, state.runs_of(table), now, rival)
 
 
 def _observe(
@@ -70,9 +85,11 @@ def _observe(
 ) -> TableObservation:
     try:
         catalog = catalog_of(table, declarations.catalogs, state.folder)
-        if not declarations.catalogs and not database(state.folder).exists():
-            return TableAbsent()  # opening the catalog would make it
-        opened = open_declared(catalog.metadata.name, catalog.config({}))
+        if is_embedded_and_unmade(declarations.catalogs, state.folder):
+            return TableAbsent()
+        opened = look_into_declared(catalog.metadata.name, catalog.config({}))
+        if opened is None:
+            return TableAbsent()
         return observe_table(opened, table, policy_of(table, declarations), memory)
     except CatalogNotUsableError as error:
         return CatalogUnusable(error.reason, str(error))
@@ -86,45 +103,94 @@ def _planned(
     declarations: Declarations,
     runs: Sequence[MaintenanceRun],
     now: datetime,
+    rival: ManagedTable | None,
 ) -> PlannedTable:
-    applies = table.spec.management_policy is ManagementPolicy.FULL
-    found, problem = _difference(table, observed)
-    due: tuple[DueRun, ...] = ()
-    waits: tuple[str, ...] = ()
-    if isinstance(observed, TablePresent) and table.spec.management_policy is not ManagementPolicy.OBSERVE_ONLY:
-        # As if its definition were settled: maintenance waits for that in a pass, and follows in the next.
-        spec = table.spec.model_copy(update={"management_policy": ManagementPolicy.MAINTAIN_ONLY})
-        settled = table.model_copy(update={"spec": spec})
-        decision = decide_table(settled, policy_of(table, declarations), observed, runs, now)
-        healthy = next((c.message for c in decision.status.conditions if c.type == HEALTHY), "")
-        due = () if decision.start is None else (DueRun(decision.start.operation, _reason(decision.start, healthy)),)
-        waits = tuple(
+    policy = policy_of(table, declarations)
+    first = decide_table(table, policy, observed, runs, now, claimed_by=rival)
+    problem = _problem(first, READY, IN_SYNC)
+    found = None if problem else _difference(table, observed)
+    planned = PlannedTable(
+        table,
+        found,
+        problem or _problem(first, RUN_ACCEPTED),
+        is_new=isinstance(observed, TableAbsent),
+        applies=table.spec.management_policy is ManagementPolicy.FULL,
+        did_not_answer=did_not_answer(first.status),
+    )
+    if problem or not isinstance(observed, TablePresent):
+        return planned
+    holds = _holds(table, policy, observed, now)
+    interrupted = [run for run in runs if not run.status.is_finished]
+    # As if its definition and its holds were settled, and what was interrupted had ended: maintenance waits for that in
+    # a pass, and follows in the next.
+    ended = [_ended(run, now) if run in interrupted else run for run in runs]
+    settled, policy = _settled(table), replace(policy, holds=())
+    decision = decide_table(settled, policy, observed, ended, now)
+    asked = [start for start in decision.due if start.cause is Cause.ANNOTATION]
+    if asked:  # a person goes first, and what is due follows
+        decision = decide_table(_without_request(settled), policy, observed, ended, now)
+    resumed = {run.spec.operation for run in interrupted}
+    starts = [start for start in (*asked, *decision.due) if start.operation not in resumed or start in asked]
+    again = [DueRun(run.spec.operation, f"run {run.metadata.name} was interrupted") for run in interrupted]
+    return replace(
+        planned,
+        holds=holds,
+        due=(*again, *(DueRun(start.operation, _reason(start, decision)) for start in starts)),
+        waits=tuple(
             f"{status.operation} at {status.next_run:%Y-%m-%dT%H:%M:%SZ}"
             for status in decision.status.operations
             if status.next_run is not None and status.next_run > now
-        )
-    return PlannedTable(table, found, problem, isinstance(observed, TableAbsent), applies, due, waits)
+        ),
+    )
 
 
-def _difference(table: ManagedTable, observed: TableObservation) -> tuple[Difference | None, str]:
-    if isinstance(observed, CatalogUnusable | TableUnreadable):
-        return None, observed.message
-    try:
-        declaration = declaration_of(table)
-    except InvalidDeclarationError as error:
-        return None, str(error)
-    known = table.status.identity
-    if isinstance(observed, TableAbsent):
-        if known is not None:
-            return None, f"the table {known.uuid} is no longer in the catalog; nothing is created in its place"
-        return difference(declaration, None), ""
-    if not isinstance(observed, TablePresent):
-        return None, ""
-    if known is not None and known.uuid != str(observed.metadata.table_uuid):
-        return None, "the catalog has another table under this name than the one that the object stands for"
+def _problem(decision: TableDecision, *kinds: str) -> str:
+    """Why `apply` would not get anywhere: the first of these conditions that does not hold, and would not then."""
+    conditions = {condition.type: condition for condition in decision.status.conditions}
+    for found in (conditions[kind] for kind in kinds if kind in conditions):
+        if found.status != "True" and found.reason not in _ON_THE_WAY:
+            return f"{found.reason}: {found.message}"
+    return ""
+
+
+def _difference(table: ManagedTable, observed: TableObservation) -> Difference | None:
+    present = observed.metadata if isinstance(observed, TablePresent) else None
     before = frozenset(table.status.declared_properties)
-    return difference(declaration, observed.metadata, previously_declared_properties=before), ""
+    return difference(declaration_of(table), present, previously_declared_properties=before)
 
 
-def _reason(start: StartRun, healthy: str) -> str:
-    return healthy if start.operation is Operation.COMPACT else "its scheduled time has come"
+def _holds(table: ManagedTable, policy: EffectivePolicy, observed: TablePresent, now: datetime) -> tuple[str, ...]:
+    if table.spec.management_policy is ManagementPolicy.OBSERVE_ONLY:
+        return ()
+    wanted = decide_holds(table, policy, observed.metadata, now).apply
+    if wanted is None:
+        return ()
+    plan = plan_holds(".".join(table.identifier), observed.metadata, wanted.holds, placed=wanted.placed, now=now)
+    placed = (f"place hold {held.tag.removeprefix(PREFIX)} on snapshot {held.snapshot_id}" for held in plan.to_set)
+    return (*placed, *(f"release hold {tag.removeprefix(PREFIX)}" for tag in plan.to_release))
+
+
+def _settled(table: ManagedTable) -> ManagedTable:
+    policy = table.spec.management_policy
+    kept = ManagementPolicy.MAINTAIN_ONLY if policy is ManagementPolicy.FULL else policy
+    spec = table.spec.model_copy(update={"management_policy": kept})
+    return table.model_copy(update={"spec": spec, "status": table.status.model_copy(update={"holds": ()})})
+
+
+def _without_request(table: ManagedTable) -> ManagedTable:
+    annotations = {name: text for name, text in table.metadata.annotations.items() if name != RUN_ANNOTATION}
+    return table.model_copy(update={"metadata": table.metadata.model_copy(update={"annotations": annotations})})
+
+
+def _ended(run: MaintenanceRun, now: datetime) -> MaintenanceRun:
+    status = run.status.model_copy(update={"phase": Phase.SUCCEEDED, "completion_time": now})
+    return run.model_copy(update={"status": status})
+
+
+def _reason(start: StartRun, decision: TableDecision) -> str:
+    if start.cause is Cause.ANNOTATION:
+        return f"the annotation {RUN_ANNOTATION} asks for it"
+    if start.cause is Cause.TRIGGER:
+        return next((c.message for c in decision.status.conditions if c.type == HEALTHY), "it is past its policy")
+    owed = any(each.operation is start.operation and each.record.owed for each in decision.status.operations)
+    return "its last scheduled run failed" if owed else "its scheduled time has come"

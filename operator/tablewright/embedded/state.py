@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from tableformat.errors import PermanentError
 from tablewright.act.runs import cause_annotations
 from tablewright.api.objects import KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
-from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.api.table import ManagedTable, ManagedTableSpec, ManagedTableStatus
 from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import StartRun
 from tablewright.embedded.catalogs import database
 from tablewright.embedded.driver import SCRATCH_PREFIX
+from tablewright.embedded.folder import Finding, InvalidFolderError, Judge
 
 _FILE = "objects.json"
 
@@ -34,7 +35,7 @@ class CopiedStateError(PermanentError):
 
     def __init__(self, folder: Path, origin: Path) -> None:
         super().__init__(
-            f"{folder} was copied or moved from {origin}: its tables' files are still named there, and would be deleted "
+            f"{folder} was copied or moved from {origin}: its tables' files are named there, and would be deleted "
             f"there. Move the folder back, or use the one at {origin}, or start anew with another --state"
         )
 
@@ -79,6 +80,8 @@ class EmbeddedState:
         if known is None:
             return table
         given = {name: known[name] for name in ("uid", "creationTimestamp", "generation")}
+        if known.get("spec") != table.spec.to_json():  # it was edited, as it has yet to be applied
+            given["generation"] += 1
         annotations = dict(table.metadata.annotations)
         if annotations.get(RUN_ANNOTATION) == known.get("request"):  # it was acted on, or there is none
             annotations.pop(RUN_ANNOTATION, None)
@@ -90,13 +93,56 @@ class EmbeddedState:
     def runs(self) -> list[MaintenanceRun]:
         return [parse(MaintenanceRun, obj) for obj in self._runs.values()]
 
-    def with_status(self, table: ManagedTable, now: datetime) -> ManagedTable:
+    def refuse_other_tables(self, tables: Iterable[ManagedTable]) -> None:
+        """Raises `InvalidFolderError` where an object names another table than the one that it has."""
+        findings = [finding for table in tables for finding in self._immutable(table)]
+        if findings:
+            raise InvalidFolderError(findings)
+
+    def _immutable(self, table: ManagedTable) -> Iterator[Finding]:
+        known = self._tables.get("/".join(table.key), {})
+        if not known.get("status", {}).get("identity"):
+            return
+        before = table.model_copy(update={"spec": ManagedTableSpec.model_validate(known["spec"])})
+        for field, was, wanted in (
+            ("catalogRef.name", before.spec.catalog_ref.name, table.spec.catalog_ref.name),
+            ("identifier", ".".join(before.identifier), ".".join(table.identifier)),
+        ):
+            if was != wanted:
+                message = (
+                    f"spec.{field} is immutable: it was {was}, and {wanted} would be another table; put it back, or "
+                    "declare the other table by an object of another name"
+                )
+                yield Finding("/".join(table.key), message, Judge.API_SERVER)
+
+    def forget_others(self, tables: Iterable[ManagedTable], source: Path) -> list[str]:
+        """Forgets the objects that came from this file or folder and are not in it any more, with their runs. What came
+        from elsewhere may share the state, and stays."""
+        declared = {"/".join(table.key) for table in tables}
+        gone = [
+            key
+            for key, known in self._tables.items()
+            if key not in declared and "source" in known and Path(known["source"]).is_relative_to(source)
+        ]
+        for key in gone:
+            del self._tables[key]
+            namespace, _, name = key.partition("/")
+            for run in [r for r in self.runs() if (r.metadata.namespace, r.spec.table_ref.name) == (namespace, name)]:
+                del self._runs[self._run_key(run)]
+        if gone:
+            self._write()
+        return gone
+
+    def with_status(self, table: ManagedTable, now: datetime, source: Path) -> ManagedTable:
         """The declared table with the identity and status that it got here; what is new was created now."""
         created = {"uid": str(uuid.uuid4()), "creationTimestamp": now.isoformat(), "generation": 0}
         known = self._tables.setdefault("/".join(table.key), created)
         declared = table.spec.to_json()
         if known.get("spec") != declared:
             known |= {"spec": declared, "generation": known["generation"] + 1}
+            self._write()
+        if known.get("source") != str(source):
+            known["source"] = str(source)
             self._write()
         if RUN_ANNOTATION not in table.metadata.annotations:  # the next that asks for it asks anew
             known.pop("request", None)

@@ -120,11 +120,13 @@ def test_a_catalog_that_cannot_be_opened_holds_up_its_own_tables_alone(tmp_path:
         text = TABLES.replace("name: events", f"name: {name}").replace("name: lake", f"name: {name}")
         (tmp_path / f"{name}.yaml").write_text(text)
     planned = run_cli("plan", "-f", tmp_path)
-    assert (planned.code, planned.err) == (1, "")
-    assert "sales/gone\n  ! TableCatalog gone: it cannot be opened (OperationalError): " in planned.out
+    assert (planned.code, planned.err) == (4, "")
+    assert (
+        "sales/gone\n  ! CatalogUnreachable: TableCatalog gone: it cannot be opened (OperationalError): " in planned.out
+    )
     assert "+ create table sales.here" in planned.out
     applied = run_cli("apply", "-f", tmp_path)
-    assert applied.code == 1
+    assert applied.code == 4
     [line] = applied.err.splitlines()
     assert line.startswith("sales/gone: not Ready (CatalogUnreachable): TableCatalog gone: it cannot be opened")
     assert "sales       here   True" in applied.out

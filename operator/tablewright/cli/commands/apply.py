@@ -40,7 +40,7 @@ def _apply_for_ever(path: Path, state: Path | None, interval: int) -> None:
         while True:
             seen = _fingerprint(path)
             try:
-                _, table = _apply_quietly(path, state)
+                _, table = _apply_quietly(path, state, by_itself=bool(shown))
                 if table != shown:
                     typer.echo(table)
                     shown = table
@@ -73,13 +73,20 @@ def _apply_once(path: Path, state: Path | None) -> ExitCode:
     return code
 
 
-def _apply_quietly(path: Path, state: Path | None) -> tuple[ExitCode, str]:
+def _apply_quietly(path: Path, state: Path | None, *, by_itself: bool = False) -> tuple[ExitCode, str]:
     """Tells of the work as it goes; the table is for the caller to show."""
     from tablewright.cli.output import tell
     from tablewright.cli.places import state_folder
     from tablewright.cli.progress import Bar, progress_bar
     from tablewright.cli.rendering import describe_event, status_table, troubles
-    from tablewright.embedded.apply import RunProgressed, RunStarted, TableDone, apply_folder
+    from tablewright.embedded.apply import (
+        RunProgressed,
+        RunStarted,
+        TableDone,
+        TableForgotten,
+        apply_folder,
+        did_not_answer,
+    )
     from tablewright.embedded.folder import read_folder
     from tablewright.embedded.state import EmbeddedState
 
@@ -87,12 +94,15 @@ def _apply_quietly(path: Path, state: Path | None) -> tuple[ExitCode, str]:
     done = []
     with ExitStack() as bars:
         bar: Bar | None = None
-        for event in apply_folder(declarations, EmbeddedState(state_folder(path, state))):
+        for event in apply_folder(declarations, EmbeddedState(state_folder(path, state)), by_itself=by_itself):
             if isinstance(event, RunProgressed):
                 if bar is not None:
                     bar.at(event.progress)
                 continue
             bars.close()
+            if isinstance(event, TableForgotten):
+                tell(f"{event.key}: its declaration is gone; it is forgotten, and its table is left as it is")
+                continue
             if isinstance(event, TableDone):
                 done.append(event.table)
                 continue
@@ -101,4 +111,7 @@ def _apply_quietly(path: Path, state: Path | None) -> tuple[ExitCode, str]:
                 bar = bars.enter_context(progress_bar(f"{event.run.spec.operation} {event.table.metadata.name}"))
     for line in troubles(done):
         tell(line)
-    return ExitCode.NOT_AS_WANTED if troubles(done) else ExitCode.FINE, status_table(done)
+    code = ExitCode.NOT_AS_WANTED if troubles(done) else ExitCode.FINE
+    if any(did_not_answer(table.status) for table in done):
+        code = ExitCode.UNREACHABLE
+    return code, status_table(done)

@@ -44,6 +44,8 @@ def plan(
         echo("\n".join(_markdown(planned)))
     else:
         echo("\n\n".join("\n".join(_text(each)) for each in planned))
+    if any(each.did_not_answer for each in planned):
+        raise typer.Exit(ExitCode.UNREACHABLE)
     if any(each.is_refused for each in planned):
         raise typer.Exit(ExitCode.NOT_AS_WANTED)
     due = any(each.has_work for each in planned)
@@ -58,12 +60,12 @@ def _text(each: "PlannedTable") -> list[str]:
     from tableformat.declaration import render_text
 
     lines = [_name(each)]
-    if each.difference is None:
-        lines.append(f"  ! {each.problem}")
-    else:
+    lines += [f"  ! {line}" for line in each.problem.splitlines()]
+    if each.difference is not None:
         lines += [f"  {line}" for line in render_text(each.difference).splitlines()]
         if not each.applies and not each.difference.is_empty:
             lines.append(f"  (managementPolicy {each.table.spec.management_policy} changes nothing)")
+    lines += [f"  + {hold}" for hold in each.holds]
     lines += [f"  * {run.operation} is due: {run.reason}" for run in each.due]
     lines += [f"    next: {wait}" for wait in each.waits]
     return lines
@@ -81,6 +83,7 @@ def _document(each: "PlannedTable") -> dict[str, Any]:
         "applies": each.applies,
         "problem": each.problem,
         **(json.loads(render_json(each.difference)) if each.difference is not None else {"applicable": False}),
+        "holds": list(each.holds),
         "maintenanceDue": [{"operation": run.operation.value, "reason": run.reason} for run in each.due],
         "maintenanceNext": list(each.waits),
     }
