@@ -42,7 +42,7 @@ def open_catalog(config: CatalogConfig) -> Catalog:
 def open_existing(config: CatalogConfig) -> Catalog | None:
     """For whoever only looks: opens what is there and makes nothing. None where opening would have to make the place
     of the pointers first, a database or a DynamoDB table; then no table is there either."""
-    if isinstance(config, PyIcebergConfig) and config.properties.get("type") in _SQL_TYPES:
+    if isinstance(config, PyIcebergConfig) and config.properties.get("type") in _DEFAULTS:
         config = _sql(config)
     if isinstance(config, SqlConfig):
         from tableformat.catalogs.sql import is_made
