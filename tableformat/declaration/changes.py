@@ -301,7 +301,7 @@ class ChangePartitioning(ListChange):
 class ChangeSortOrder(ListChange):
     @property
     def field(self) -> str:
-        return "sortOrder"
+        return "layout.order.columns"
 
     @property
     def sentence(self) -> str:

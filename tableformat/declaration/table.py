@@ -200,7 +200,7 @@ def _layout_problems(declaration: TableDeclaration, schema: Schema) -> Iterator[
                 yield _invalid(where, f"{partition.name!r} is the name of a column", "Give the partition field another")
             names.add(partition.name)
     for key in declaration.sort_order or ():
-        yield from _source_problems(schema, f"sortOrder[{key.column}]", key.column, key.transform)
+        yield from _source_problems(schema, f"layout.order.columns[{key.column}]", key.column, key.transform)
 
 
 def _source_problems(schema: Schema, where: str, name: str, transform: Transform[Any, Any]) -> Iterator[Refusal]:

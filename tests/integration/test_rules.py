@@ -68,7 +68,7 @@ BROKEN: dict[type[KubernetesResource], dict[str, dict[str, Any] | tuple[dict[str
     TableCatalog: {
         ": the name of a REST catalog": {"rest": {"uri": "https://a"}},
         "spec: name exactly one kind": {**CATALOG, "glue": {}},
-        "spec: warehouse is required": {"configMap": {}},
+        "spec: give warehouse with every kind of catalog but rest": {"configMap": {}},
         **{f"spec.jobs.{rule}": {**CATALOG, "jobs": jobs} for rule, jobs in JOBS.items()},
     },
     TablePolicy: {

@@ -112,7 +112,9 @@ class TableCatalogSpec(ApiModel):
         if sum(kind is not None for kind in kinds) != 1:
             raise ValueError("name exactly one kind of catalog: configMap, dynamoDB, rest, glue, hive or sql")
         if (self.rest is None) != (self.warehouse is not None):
-            raise ValueError("warehouse is required, but for a REST catalog, which has its own")
+            raise ValueError(
+                "give warehouse with every kind of catalog but rest, whose server says itself where files are kept"
+            )
         return self
 
     def said(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A ManagedTable as the table library's declaration: the one place where the two vocabularies meet."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -63,26 +64,37 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
         )
         for field in spec.partitioning or ()
     )
+    try:
+        declaration = TableDeclaration(
+            identifier=table.identifier,
+            columns=columns,
+            identifier_columns=schema.identifier_columns,
+            removed_columns=RemovedColumns(schema.removed_columns),
+            partitioning=None if spec.partitioning is None else partitioning,
+            sort_order=_sort_order(spec.layout.order),
+            format_version=spec.format_version,
+            properties=_properties(spec),
+            location=spec.location,
+        )
+    except InvalidDeclarationError as error:
+        found = [problem for problem in error.problems if not reader.is_about_unread(problem)]
+        raise InvalidDeclarationError([*reader.problems, *found]) from None
     if reader.problems:
         raise InvalidDeclarationError(reader.problems)
-    return TableDeclaration(
-        identifier=table.identifier,
-        columns=columns,
-        identifier_columns=schema.identifier_columns,
-        removed_columns=RemovedColumns(schema.removed_columns),
-        partitioning=None if spec.partitioning is None else partitioning,
-        sort_order=_sort_order(spec.layout.order),
-        format_version=spec.format_version,
-        properties=_properties(spec),
-        location=spec.location,
-    )
+    return declaration
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads text into the library's values, and collects what cannot be read."""
+    """Reads text into the library's values, and collects what cannot be read. Something else stands in for that: the
+    rest can be judged all the same."""
 
     problems: list[Refusal]
+
+    def is_about_unread(self, problem: Refusal) -> bool:
+        """Whether it is about something that stands in for what could not be read, rather than about what was said."""
+        unread = {name for each in self.problems for name in re.findall(r"\[([^\]]+)\]", each.field)}
+        return any(f"[{name}]" in problem.field or repr(name) in problem.reason for name in unread)
 
     def refuse(self, where: str, reason: str, remedy: str) -> None:
         self.problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, reason, remedy))
@@ -91,7 +103,8 @@ class _Reader:
         try:
             return parse(text)
         except InvalidTypeError as error:
-            self.refuse(where, str(error), "Correct it")
+            reason = f"{error.problem} (at character {error.position + 1} of {error.text!r})"
+            self.refuse(where, reason, "Correct it")
             return parse(otherwise)
 
     def column(self, column: TableColumn) -> Column:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from tableformat.declaration import InvalidDeclarationError
 from tableformat.errors import PermanentError
@@ -17,11 +18,15 @@ from tablewright.api.admission import Problem, admit, as_stored
 from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.declaration import declaration_of
-from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, KubernetesResource, Metadata, parse
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
-from tablewright.api.table import ManagedTable
+from tablewright.api.table import CatalogReference, ManagedTable
 from tablewright.embedded.documents import BrokenYaml, Document, read_documents
+
+_KINDS: dict[str, type[KubernetesResource]] = {
+    kind.kind_name: kind for kind in (ManagedTable, TableCatalog, TablePolicy, MaintenanceRun)
+}
 
 
 class Judge(StrEnum):
@@ -63,15 +68,14 @@ class Declarations:
     tables: tuple[ManagedTable, ...]
     source: Path
     """The file or folder that they are from."""
+    notes: tuple[str, ...] = ()
+    """What is there and is not for a folder, a line each."""
 
 
 def read_folder(path: Path) -> Declarations:
     """What `apply` works from. A type or a column that the table library cannot make sense of is not a finding here: it
     becomes a condition of its own table, and the others are served."""
     found = _read(path)
-    for document in found.runs:
-        message = "a MaintenanceRun is for a cluster: use `tablewright run` here"
-        found.findings.append(Finding(document.place(Problem(("kind",), "")), message, Judge.FOLDER))
     if found.findings:
         raise InvalidFolderError(sorted(found.findings, key=_in_order))
     return Declarations(
@@ -79,6 +83,11 @@ def read_folder(path: Path) -> Declarations:
         tuple(found.policies.values()),
         tuple(found.tables.values()),
         source=path.resolve(),
+        notes=tuple(
+            f"{document.place(Problem(('kind',), ''))}: a MaintenanceRun is a cluster's to carry out: it is ignored "
+            "here, use `tablewright run`"
+            for document in found.runs
+        ),
     )
 
 
@@ -91,6 +100,7 @@ class Validation:
 def validate_folder(path: Path) -> Validation:
     """Everything that somebody would refuse: the API server, or the operator once it reads the object."""
     found = _read(path)
+    found.report_shared_tables()
     for key, table in found.tables.items():
         document = found.documents[ManagedTable.kind_name, key]
         try:
@@ -127,10 +137,13 @@ class _Found:
         self._refused[id(document)] = [problem.path for problem in problems]
         for problem in problems:
             self._report(document, problem)
-        if any(problem.path[:1] in (("apiVersion",), ("kind",), ("metadata",)) for problem in problems):
+        if any(problem.path[:1] in (("apiVersion",), ("kind",)) for problem in problems):
             return
         try:
-            self._take(document, as_stored(obj))
+            if any(problem.path[:1] == ("metadata",) for problem in problems):  # the rest can be judged without a name
+                parse(_KINDS[obj["kind"]], {**as_stored(obj), "metadata": {"name": "unnamed"}})
+            else:
+                self._take(document, as_stored(obj))
         except InvalidObjectError as error:
             for path, message in error.fields:
                 if not self.is_said(document, path):
@@ -179,8 +192,22 @@ class _Found:
                 document = self.documents[ManagedTable.kind_name, key]
                 self._report(document, Problem(("spec", "catalogRef", "name"), message), Judge.FOLDER)
 
+    def report_shared_tables(self) -> None:
+        """A folder is served all the same: the first by name has the table."""
+        first: dict[tuple[str, CatalogReference, tuple[str, str]], ManagedTable] = {}
+        for key, table in sorted(self.tables.items()):
+            holder = first.setdefault((table.metadata.namespace, table.spec.catalog_ref, table.identifier), table)
+            if holder is not table:
+                document = self.documents[ManagedTable.kind_name, key]
+                field = ("spec", "identifier") if table.spec.identifier is not None else ("metadata", "name")
+                message = (
+                    f"{'.'.join(field)}: the table {'.'.join(table.identifier)} is declared by ManagedTable "
+                    f"{'/'.join(holder.key)} already: delete one of the two, or name another table"
+                )
+                self._report(document, Problem(field, message), Judge.FOLDER)
+
     def _report(self, document: Document, problem: Problem, judge: Judge = Judge.API_SERVER) -> None:
-        text = problem.message if judge is Judge.FOLDER else str(problem)
+        text = " ".join((problem.message if judge is Judge.FOLDER else str(problem)).split())
         self.findings.append(Finding(document.place(problem), text, judge))
 
 
@@ -223,12 +250,16 @@ def _spec_path(obj: KubernetesObject, field_text: str) -> tuple[str | int, ...]:
         node = node.get(name) if isinstance(node, dict) else None
         if key and isinstance(node, list):
             names = (key, key.split(".")[0])  # a field inside a column has no line of its own
-            number = next((n for n, i in enumerate(node) if {i.get("name"), i.get("column")} & {*names}), None)
+            number = next((n for n, item in enumerate(node) if {*_names_of(item)} & {*names}), None)
             if number is None:
                 break
             path.append(number)
             node = node[number]
     return tuple(path)
+
+
+def _names_of(item: Any) -> tuple[Any, ...]:
+    return (item.get("name"), item.get("column")) if isinstance(item, dict) else (item,)
 
 
 def _in_order(finding: Finding) -> tuple[str, int, int]:

@@ -140,7 +140,7 @@ def test_partitioning_and_sorting_need_fitting_columns() -> None:
         "partitioning[l.element]": "'l.element' is inside a list or a map",
         "partitioning[s]": "identity does not apply to 's', which is of type struct<x: int>",
         "partitioning[s.x]": "'a' is the name of a column",
-        "sortOrder[nothing]": "there is no column 'nothing'",
+        "layout.order.columns[nothing]": "there is no column 'nothing'",
     }
 
 

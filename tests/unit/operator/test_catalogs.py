@@ -86,8 +86,8 @@ def test_a_rest_catalog_has_its_own_warehouse_and_its_own_credentials() -> None:
     [
         ({"warehouse": "s3://b"}, "exactly one kind of catalog"),
         ({"warehouse": "s3://b", "configMap": {}, "glue": {}}, "exactly one kind of catalog"),
-        ({"configMap": {}}, "warehouse is required"),
-        ({"rest": {"uri": "https://c"}, "warehouse": "s3://b"}, "warehouse is required, but for a REST catalog"),
+        ({"configMap": {}}, "give warehouse with every kind of catalog but rest"),
+        ({"rest": {"uri": "https://c"}, "warehouse": "s3://b"}, "give warehouse with every kind of catalog but rest"),
         ({"sql": {"uri": "postgresql://user:secret@host/db"}, "warehouse": "s3://b"}, "without a password"),
     ],
 )

@@ -153,8 +153,41 @@ def test_a_run_is_validated_but_not_applied_from_a_folder(tmp_path: Path) -> Non
     run = TABLE[: TABLE.index("spec:")].replace("ManagedTable", "MaintenanceRun")
     (tmp_path / "run.yaml").write_text(run + "spec: {tableRef: {name: events}, operation: Compact}\n")
     assert validate_folder(tmp_path).findings == ()
-    with pytest.raises(InvalidFolderError, match=r"run.yaml:2:7: a MaintenanceRun is for a cluster"):
-        read_folder(tmp_path)
+    [note] = read_folder(tmp_path).notes
+    assert note.removeprefix(f"{tmp_path}/").startswith("run.yaml:2:7: a MaintenanceRun is a cluster's to carry out")
+
+
+def test_what_can_be_judged_is_judged_whatever_else_is_wrong(tmp_path: Path) -> None:
+    """A type that nobody knows hides neither the columns that are not there, nor a name that cannot be."""
+    table = TABLE[: TABLE.index("spec:")] + (
+        "spec:\n  catalogRef: {name: lake}\n  schema: {columns: [{name: a, type: lnog}]}\n"
+        "  partitioning: [{column: b, transform: day}, {column: a, transform: day}]\n"
+        "  layout: {order: {strategy: Sort, columns: [x]}}\n"
+    )
+    (tmp_path / "table.yaml").write_text(table)
+    found = messages(tmp_path)
+    assert len(found) == 3, "day of a is no problem of its own: nobody knows what a is meant to be"
+    assert "table.yaml:6:38: spec.schema.columns[a].type: there is no type 'lnog'" in found[0]
+    assert found[0].endswith("(at character 1 of 'lnog'). Correct it.")
+    assert found[1].startswith("table.yaml:7:18: spec.partitioning[b]: there is no column 'b'")
+    assert found[2].startswith("table.yaml:8:46: spec.layout.order.columns[x]: there is no column 'x'")
+
+    (tmp_path / "table.yaml").write_text(
+        TABLE.replace("name: events", "name: Events", 1)
+        + '  retention: {snapshots: {schedule: "61 * * * *", maxAge: 7d, minCount: 5}}\n'
+    )
+    named, scheduled = messages(tmp_path)
+    assert "metadata.name" in named
+    assert "spec.retention.snapshots.schedule" in scheduled
+
+
+def test_two_objects_for_one_table_are_named(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(TABLE)
+    other = TABLE.replace("name: events", "name: other", 1)
+    (tmp_path / "two.yaml").write_text(other + "  identifier: {namespace: sales, name: events}\n")
+    [found] = messages(tmp_path)
+    assert "spec.identifier: the table sales.events is declared by ManagedTable sales/events already" in found
+    assert read_folder(tmp_path).tables, "the other is served: its object says ClaimedByAnother"
 
 
 @pytest.mark.parametrize("make", [False, True], ids=["no such folder", "empty folder"])

@@ -91,6 +91,8 @@ def _apply_quietly(path: Path, state: Path | None, *, by_itself: bool = False) -
     from tablewright.embedded.state import EmbeddedState
 
     declarations = read_folder(path)
+    for note in () if by_itself else declarations.notes:
+        tell(f"note: {note}")
     done = []
     with ExitStack() as bars:
         bar: Bar | None = None

@@ -7,7 +7,7 @@ import typer
 
 from tablewright.cli import options
 from tablewright.cli.exits import ExitCode
-from tablewright.cli.output import as_json, echo
+from tablewright.cli.output import as_json, echo, tell
 
 if TYPE_CHECKING:
     from tablewright.embedded.plan import PlannedTable
@@ -37,7 +37,10 @@ def plan(
     from tablewright.embedded.state import EmbeddedState
 
     now = datetime.now(UTC).replace(microsecond=0)
-    planned = list(plan_folder(read_folder(path), EmbeddedState(state_folder(path, state)), now))
+    declarations = read_folder(path)
+    for note in declarations.notes:
+        tell(f"note: {note}")
+    planned = list(plan_folder(declarations, EmbeddedState(state_folder(path, state)), now))
     if output is PlanFormat.JSON:
         echo(as_json({"tables": [_document(each) for each in planned]}))
     elif output is PlanFormat.MARKDOWN:
