@@ -33,6 +33,11 @@ def test_each_file_gets_its_own_positions_though_those_of_others_lie_between(tmp
     assert [deletes.of(source).positions.tolist() for source in task.sources] == [[1], [2, 3, 9], []]
 
 
+def test_a_delete_file_that_names_other_files_alone_deletes_nothing(tmp_path: Path) -> None:
+    task = task_of(tmp_path, ["x", "y"], [0, 1], ["a"])
+    assert TaskDeletes(PyArrowFileIO(), task).of(task.sources[0]).positions.tolist() == []
+
+
 def test_one_delete_file_for_very_many_files_is_read_in_a_moment(tmp_path: Path) -> None:
     paths = [f"s3://bucket/warehouse/db/events/data/day=2026-11-16/00000-0-{i:012d}.parquet" for i in range(20_000)]
     task = task_of(tmp_path, paths, [0] * len(paths), paths)
