@@ -31,6 +31,7 @@ from tablewright.observe.tables import CatalogFailedError
 # The name of a catalog that is given by its address alone: one that no configuration and no environment can have, or
 # what they say of another catalog, its token above all, would be sent to that address.
 BY_ADDRESS = "of --catalog-uri"
+NO_WAREHOUSE = "file:///nowhere"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def address(name: str, options: AddressOptions) -> AddressedTable:
     return found
 
 
-def catalog_config(options: AddressOptions) -> CatalogConfig:
+def catalog_config(options: AddressOptions) -> PyIcebergConfig:
     extra = _properties(options.properties)
     if options.uri is not None:
         return _by_uri(options.uri, options.catalog, extra)
@@ -169,7 +170,7 @@ def _configured(known: Config, name: str) -> dict[str, str] | None:
     return None if found is None else {key: str(value) for key, value in found.items()}
 
 
-def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> CatalogConfig:
+def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> PyIcebergConfig:
     """What is configured of a catalog is used where somebody named that catalog."""
     known = {"uri": uri, **properties}
     known.setdefault("type", _type_of(name or BY_ADDRESS, known))
@@ -182,7 +183,7 @@ def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> Catalo
 
 def _with_warehouse(properties: Mapping[str, str]) -> dict[str, str]:
     """The warehouse is where new tables go; a table that is there knows its own place."""
-    return {"warehouse": "file:///nowhere", **properties} if properties.get("type") == "sql" else dict(properties)
+    return {"warehouse": NO_WAREHOUSE, **properties} if properties.get("type") == "sql" else dict(properties)
 
 
 def _only_catalog(uri: str) -> str:

@@ -124,22 +124,32 @@ spec:
 """
 
 
+GOLDEN_CATALOG = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata:
+  name: lake
+  namespace: sales
+spec:
+  sql:
+    uri: sqlite:///{folder}/.tablewright/catalog.db
+  warehouse: file://{folder}/.tablewright/warehouse
+---
+"""
+
+
 def test_an_exported_table_is_adopted_without_a_change(folder: Path, tmp_path: Path) -> None:
     exported = run_cli("export", "sales.events", "--catalog-uri", uri(folder))
     assert exported.code == 0, exported.err
-    assert exported.out == GOLDEN_EXPORT
+    assert exported.out == GOLDEN_CATALOG.format(folder=folder) + GOLDEN_EXPORT
     (tmp_path / "adopted.yaml").write_text(exported.out)
-    catalog = f"""\
-apiVersion: tablewright.dev/v1alpha1
-kind: TableCatalog
-metadata: {{name: lake, namespace: sales}}
-spec: {{sql: {{uri: "{uri(folder)}"}}, warehouse: "file://{folder}/.tablewright/warehouse"}}
-"""
-    (tmp_path / "catalog.yaml").write_text(catalog)
     before = embedded_catalog(folder).load_table(("sales", "events")).metadata_location
     adopted = run_cli("apply", "-f", tmp_path)
     assert (adopted.code, adopted.err) == (0, "")
     assert embedded_catalog(folder).load_table(("sales", "events")).metadata_location == before
+    assert "30" in run_cli("inspect", "events", "-f", tmp_path).out
+    named = run_cli("export", "sales.events", "--catalog-uri", uri(folder), "--catalog-ref", "pond")
+    assert named.out == GOLDEN_EXPORT.replace("name: lake", "name: pond"), "that one is declared already"
 
 
 def test_a_catalog_is_found_by_pyicebergs_own_configuration(folder: Path, tmp_path: Path) -> None:

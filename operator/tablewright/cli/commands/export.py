@@ -12,19 +12,42 @@ def export(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    catalog_ref: Annotated[str, typer.Option(help="The TableCatalog that the declaration refers to.")] = "lake",
+    catalog_ref: Annotated[
+        str | None,
+        typer.Option(help="A TableCatalog that is declared already (default: the table's own is written, too)."),
+    ] = None,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The declaration's namespace.")] = None,
 ) -> None:
-    """Write the ManagedTable of a table that is there already. Applied to that table, it changes nothing.
+    """Write the ManagedTable of a table that is there already, and its TableCatalog. Applied, they change nothing.
+
+    No key and no password is written; a comment says which are needed.
 
     Example: tablewright export sales.payments --catalog lake > payments.yaml
     """
     from tablewright.api.export import export_table
-    from tablewright.cli.catalogs import AddressOptions, address
+    from tablewright.api.export_catalog import export_catalog
+    from tablewright.cli.catalogs import BY_ADDRESS, NO_WAREHOUSE, AddressOptions, address, catalog_config
     from tablewright.cli.output import as_yaml, echo
 
-    found = address(table, AddressOptions(catalog, catalog_uri, properties or ()))
-    exported = export_table(found.load().metadata, found.identifier, catalog=catalog_ref, namespace=namespace)
+    options_given = AddressOptions(catalog, catalog_uri, properties or ())
+    config = catalog_config(options_given)
+    found = address(table, options_given)
+    metadata = found.load().metadata
+    own_name = "lake" if config.name == BY_ADDRESS else config.name
+    exported = export_table(metadata, found.identifier, catalog=catalog_ref or own_name, namespace=namespace)
+    if catalog_ref is None:
+        known = {key: value for key, value in config.properties.items() if value != NO_WAREHOUSE}
+        its_catalog = export_catalog(
+            config.model_copy(update={"properties": known}),
+            metadata.location,
+            found.identifier,
+            name=own_name,
+            namespace=exported.manifest["metadata"]["namespace"],
+        )
+        for note in its_catalog.notes:
+            echo(f"# {note}")
+        if its_catalog.manifest is not None:
+            echo(as_yaml(its_catalog.manifest) + "---")
     for note in exported.notes:
         echo(f"# {note}")
     echo(as_yaml(exported.manifest).rstrip())
