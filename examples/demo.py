@@ -39,7 +39,9 @@ def main() -> int:
     parser.add_argument("--bursts", type=int, default=12, help="of a few hundred files each (default: %(default)s)")
     bursts = parser.parse_args().bursts
     started = time.monotonic()
-    shutil.rmtree(DEMO, ignore_errors=True)
+    if DEMO.exists():
+        print(f"error: {DEMO.name}/ is there already, and may be yours: rm -r {DEMO.name}, then again", file=sys.stderr)
+        return 2
     shutil.copytree(ROOT / "examples" / "quickstart", DEMO, ignore=shutil.ignore_patterns(".tablewright"))
     _say("1. Two tables are declared in demo/payments.yaml. Create them")
     _run("apply -f demo")

@@ -22,6 +22,7 @@ from tablewright.cli.commands.plan import plan
 from tablewright.cli.commands.report import report
 from tablewright.cli.commands.validate import validate
 from tablewright.cli.exits import EXIT_CODES_HELP, ExitCode
+from tablewright.cli.once import OnceEach
 
 
 class LogFormat(StrEnum):
@@ -62,7 +63,7 @@ for _command, _panel in (
     (run.cherry_pick, _TABLES),
     (export, _TABLES),
 ):
-    app.command(rich_help_panel=_panel, help=_help(_command))(_command)
+    app.command(cls=OnceEach, rich_help_panel=_panel, help=_help(_command))(_command)
 app.add_typer(run.app, name="run", rich_help_panel=_TABLES)
 app.add_typer(hold.app, name="hold", rich_help_panel=_TABLES)
 
@@ -85,7 +86,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.command(rich_help_panel="In a cluster")
+@app.command(cls=OnceEach, rich_help_panel="In a cluster")
 def operator(
     job_image: Annotated[str, typer.Option(envvar="TABLEWRIGHT_JOB_IMAGE", help="The image that jobs run in.")],
     namespaces: Annotated[

@@ -6,6 +6,7 @@ output, everything about the work itself to standard error.
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Column:
 
 
 Cell = str | int | None
+_ID = re.compile(r"(.*snapshot[-_]?id|parent[-_]?id)", re.IGNORECASE)
 _COLOURS = {
     "32": frozenset({"True", "Succeeded", "fine"}),
     "31": frozenset({"False", "Failed", "refused"}),
@@ -61,6 +63,16 @@ def show(form: OutputFormat, columns: Sequence[Column], rows: Sequence[Sequence[
         echo(as_yaml(document).rstrip())
     else:
         echo(table_text(columns, rows, wide=form is OutputFormat.WIDE, colour=has_colour(sys.stdout)))
+
+
+def ids_as_text(document: Any) -> Any:
+    """Snapshot ids have up to 19 digits, and many readers of JSON, jq 1.6 for one, round numbers of more than 15."""
+    if isinstance(document, dict):
+        return {
+            key: str(value) if isinstance(value, int) and _ID.fullmatch(str(key)) else ids_as_text(value)
+            for key, value in document.items()
+        }
+    return [ids_as_text(item) for item in document] if isinstance(document, list | tuple) else document
 
 
 def as_json(document: Any) -> str:

@@ -34,6 +34,9 @@ def progress_bar(title: str) -> Iterator[Bar]:
 
 
 def _told(progress: "DriverProgress") -> str:
+    """Empty until it is known how much there is to do, and of work that is not done in tasks."""
+    if not progress.tasks:
+        return ""
     done = f"{size(progress.bytes_done)} of {size(progress.bytes)}"
     return f"{progress.tasks_done:,} of {progress.tasks:,} tasks, {done}"
 
@@ -46,16 +49,16 @@ class _Drawn:
 
     def at(self, progress: "DriverProgress") -> None:
         self._shown.update(
-            self._task, total=progress.bytes or None, completed=progress.bytes_done, told=_told(progress)
+            self._task, total=progress.bytes or None, completed=progress.bytes_done, told=_told(progress) or "at work"
         )
 
 
 class _Lines:
     def __init__(self, title: str) -> None:
         self._title = title
-        self._said = monotonic()
+        self._begun = self._said = monotonic()
 
     def at(self, progress: "DriverProgress") -> None:
         if monotonic() - self._said >= SECONDS_BETWEEN_LINES:
             self._said = monotonic()
-            tell(f"{self._title}: {_told(progress)}")
+            tell(f"{self._title}: {_told(progress) or f'at work for {self._said - self._begun:.0f} s'}")

@@ -19,7 +19,18 @@ from tablewright.api.quantities import parse_size
 from tablewright.api.run import MaintenanceRun
 from tablewright.cli.catalogs import AddressedTable
 from tablewright.cli.exits import ExitCode, InputError
-from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, echo, has_colour, size, table_text, tell
+from tablewright.cli.output import (
+    Column,
+    OutputFormat,
+    as_json,
+    as_yaml,
+    echo,
+    has_colour,
+    ids_as_text,
+    size,
+    table_text,
+    tell,
+)
 from tablewright.cli.progress import progress_bar
 from tablewright.embedded.driver import DriverEnded, run_driver
 
@@ -124,7 +135,7 @@ def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, out
             "run": run_id,
             **report.model_dump(mode="json", exclude_defaults=True),
         }
-        document |= {"succeeded": report.succeeded, "message": report.message}
+        document = ids_as_text(document | {"succeeded": report.succeeded, "message": report.message})
         echo(as_json(document) if output is OutputFormat.JSON else as_yaml(document).rstrip())
         return
     if not report.succeeded:

@@ -83,7 +83,8 @@ def run_driver(
 
 
 def _followed(process: "subprocess.Popen[bytes]", progress: Path) -> Iterator[DriverProgress]:
-    read = 0
+    """What the driver tells, and again at every look what it told last: whoever watches wants to see that it lives."""
+    read, last = 0, DriverProgress(0, 0, 0, 0)
     ended = False
     while not ended:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -92,7 +93,10 @@ def _followed(process: "subprocess.Popen[bytes]", progress: Path) -> Iterator[Dr
         lines = progress.read_text().split("\n") if progress.exists() else [""]
         whole = lines[:-1]  # the last one may still be being written
         for line in whole[read:]:
-            yield DriverProgress(**json.loads(line))
+            last = DriverProgress(**json.loads(line))
+            yield last
+        if len(whole) == read:
+            yield last
         read = len(whole)
 
 

@@ -97,3 +97,15 @@ def test_the_documentation_shows_what_the_demo_shows(shown: str) -> None:
 def outline(text: str) -> list[str]:
     lines = re.findall(r"^(?:\d\. |   \$ |   demo/|   \S.* -> ).*$", text, re.MULTILINE)
     return [re.sub(r" +", " ", re.sub(r"[\d,.]+", "N", line.split(" -> ")[0])) for line in lines]
+
+
+def test_a_folder_that_is_there_already_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "mine.yaml").write_text("mine")
+    command = [".venv/bin/python", "examples/demo.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "error: demo/ is there already, and may be yours: rm -r demo, then again\n"
+    assert [path.name for path in (tmp_path / "demo").iterdir()] == ["mine.yaml"]

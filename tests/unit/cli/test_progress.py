@@ -2,11 +2,14 @@
 
 import io
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tablewright.cli import progress
+from tablewright.embedded import driver
 from tablewright.embedded.driver import DriverProgress
 
 
@@ -40,3 +43,25 @@ def test_a_pipe_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     assert shown.getvalue() == (
         "Compact events: 1 of 4 tasks, 1.0 KiB of 4.0 KiB\nCompact events: 3 of 4 tasks, 3.0 KiB of 4.0 KiB\n"
     )
+
+
+def test_a_pipe_has_a_line_of_work_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expiry, orphan removal and the others are not done in tasks; and before its plan no work is."""
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    clock = iter([0.0, 4.9, 5.0, 5.0, 9.9, 10.0, 10.0])
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with progress.progress_bar("RemoveOrphanFiles events") as bar:
+        for _ in range(4):
+            bar.at(DriverProgress(tasks=0, tasks_done=0, bytes=0, bytes_done=0))
+    assert shown.getvalue() == (
+        "RemoveOrphanFiles events: at work for 5 s\nRemoveOrphanFiles events: at work for 10 s\n"
+    )
+
+
+def test_a_driver_is_heard_of_though_it_tells_nothing(tmp_path: Path) -> None:
+    """By whoever prints lines now and then: nothing else wakes them."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"]) as process:
+        heard = list(driver._followed(process, tmp_path / "progress.jsonl"))
+    assert len(heard) >= 3
+    assert set(heard) == {DriverProgress(0, 0, 0, 0)}

@@ -45,7 +45,8 @@ def get(
     several = namespace is None
     now = datetime.now(UTC)
     rows = [row_of(known, obj, with_namespace=several, now=now) for obj in objects]
-    document: Any = objects[0] if name is not None else {"apiVersion": "v1", "kind": "List", "items": objects}
+    alone = name is not None and len(objects) == 1
+    document: Any = objects[0] if alone else {"apiVersion": "v1", "kind": "List", "items": objects}
     show(output, columns_of(known, with_namespace=several), rows, document)
 
 

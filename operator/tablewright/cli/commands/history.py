@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tablewright.cli import options
-from tablewright.cli.output import Column, OutputFormat, show, signed_size, size
+from tablewright.cli.output import Column, OutputFormat, ids_as_text, show, signed_size, size
 
 _COLUMNS = (
     Column("SNAPSHOT"),
@@ -64,7 +64,7 @@ def history(
         for entry in entries
     ]
     document = [{**asdict(entry), "time": entry.time.isoformat(), "refs": list(entry.refs)} for entry in entries]
-    show(output, _COLUMNS, rows, document)
+    show(output, _COLUMNS, rows, ids_as_text(document))
 
 
 def diff(
@@ -112,7 +112,8 @@ def diff(
         )
         for name, plus, minus in totals
     ]
-    show(output, columns, rows, asdict(found) | {"schema_changes": list(found.schema_changes)})
+    ends = {"before": str(found.before), "after": str(found.after)}
+    show(output, columns, rows, asdict(found) | ends | {"schema_changes": list(found.schema_changes)})
     if output in (OutputFormat.TABLE, OutputFormat.WIDE):
         echo()
         echo("schema: " + ("; ".join(found.schema_changes) or "unchanged"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tablewright.cli import options
+from tablewright.cli.once import OnceEach
 from tablewright.cli.output import Column, OutputFormat
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 HoldName = Annotated[str, typer.Argument(metavar="NAME", help="The hold's name, such as audit-2026q3.")]
 
 
-@app.command("list")
+@app.command("list", cls=OnceEach)
 def list_holds(
     table: options.TableName,
     catalog: options.CatalogName = None,
@@ -37,7 +38,7 @@ def list_holds(
 
     Example: tablewright hold list sales.payments --catalog lake
     """
-    from tablewright.cli.output import show
+    from tablewright.cli.output import ids_as_text, show
 
     found = _address(table, catalog, catalog_uri, properties, folder, state)
     metadata = found.load().metadata
@@ -47,10 +48,11 @@ def list_holds(
         for hold in holds
     ]
     document = [hold.model_dump(mode="json") | {"snapshot_id": metadata.refs[hold.tag].snapshot_id} for hold in holds]
+    document = ids_as_text(document)
     show(output, (Column("NAME"), Column("SNAPSHOT"), Column("STATE OF"), Column("UNTIL")), rows, document)
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def place(
     table: options.TableName,
     name: HoldName,
@@ -59,6 +61,8 @@ def place(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
+    folder: options.Folder = None,
+    state: options.State = None,
 ) -> None:
     """Place a hold: the table's state of a time is kept until another. It never moves once it is placed.
 
@@ -81,7 +85,8 @@ def place(
         wanted = Hold(name=name, as_of=start, until=end)
     except ValidationError:
         raise InputError(f"{name!r} is no hold's name: use a-z, 0-9, - and .") from None
-    found = _address(table, catalog, catalog_uri, properties, None, None)
+    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    _refuse_a_declared_one(name, found)
     try:
         held = place_hold(found.catalog, found.identifier, wanted, now=now)
     except HoldRefused as refused:
@@ -89,13 +94,15 @@ def place(
     echo(f"{found.name}: {name} holds snapshot {held} until {end:{_TIME}}")
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def release(
     table: options.TableName,
     name: HoldName,
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
+    folder: options.Folder = None,
+    state: options.State = None,
 ) -> None:
     """Release a hold: expiry may take the snapshot then, if nothing else keeps it.
 
@@ -106,11 +113,20 @@ def release(
     from tablewright.cli.exits import InputError
     from tablewright.cli.output import echo
 
-    found = _address(table, catalog, catalog_uri, properties, None, None)
+    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    _refuse_a_declared_one(name, found)
     if not release_hold(found.catalog, found.identifier, name, now=datetime.now(UTC)):
         names = [hold.name for hold in _present(found.load().metadata)]
         raise InputError(f"there is no hold {name!r}: {did_you_mean(name, names) if names else 'the table has none'}")
     echo(f"{found.name}: {name} is released")
+
+
+def _refuse_a_declared_one(name: str, found: "AddressedTable") -> None:
+    """What is declared is brought about by `apply`, which would undo whatever is done to it here."""
+    from tablewright.cli.exits import InputError
+
+    if found.policy is not None and any(hold.name == name for hold in found.policy.holds):
+        raise InputError(f"the hold {name} is declared: change spec.retention.holds, and apply")
 
 
 def _present(metadata: "TableMetadata") -> "list[Hold]":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tablewright.cli import options
-from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, echo, size, table_text
+from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, echo, ids_as_text, size, table_text
 
 if TYPE_CHECKING:
     from tablewright.cli.examination import Examination
@@ -49,7 +49,8 @@ def inspect(
                 for each in seen.savings
             ],
         }
-        echo(as_json(document) if output is OutputFormat.JSON else as_yaml(_plain(document)).rstrip())
+        plain = _plain(ids_as_text(document))
+        echo(as_json(plain) if output is OutputFormat.JSON else as_yaml(plain).rstrip())
     else:
         echo("\n".join(_lines(seen)))
 

@@ -46,6 +46,10 @@ def report(
         found = [gather_table(address(table, options_given), now=now)]
         title = found[0].name
     scratch = target.with_name(target.name + ".part")  # a reader never sees half a page
-    scratch.write_text(render_page(found, title=title, now=now), encoding="utf-8")
-    scratch.replace(target)
+    page = render_page(found, title=title, now=now)
+    try:
+        scratch.write_text(page, encoding="utf-8")
+        scratch.replace(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error.strerror}") from None
     tell(f"wrote {target}: {len(found)} table{'s' * (len(found) != 1)}")

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from tablewright.cli import options
+from tablewright.cli.once import OnceEach
 from tablewright.cli.output import OutputFormat
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def compact(
     table: options.TableName,
     catalog: options.CatalogName = None,
@@ -87,9 +88,13 @@ def compact(
     """
     from tableformat.maintenance.compaction import CompactionOptions
     from tableformat.maintenance.job import CompactWork
+    from tablewright.cli import given as typed
     from tablewright.cli import running
 
     found = _address(table, catalog, catalog_uri, properties, folder, state)
+    loaded = found.load()
+    typed.check_columns("by", by or [], loaded)
+    typed.check_filter(where, loaded)
     given = {
         "target_file_bytes": running.size_option("target-file-size", target_file_size),
         "min_input_files": min_input_files,
@@ -102,12 +107,12 @@ def compact(
         "rewrite_all": rewrite_all or None,
         "verify_contents": verify or None,
     }
-    known = {"target_file_bytes": running.target_bytes(found.load()), **running.declared_work(found, "Compact")}
+    known = {"target_file_bytes": running.target_bytes(loaded), **running.declared_work(found, "Compact")}
     work = CompactWork(options=running.options_of(CompactionOptions, known, given))
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def expire_snapshots(
     table: options.TableName,
     catalog: options.CatalogName = None,
@@ -138,7 +143,7 @@ def expire_snapshots(
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def remove_orphan_files(
     table: options.TableName,
     catalog: options.CatalogName = None,
@@ -180,7 +185,7 @@ def remove_orphan_files(
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def rewrite_manifests(
     table: options.TableName,
     catalog: options.CatalogName = None,
@@ -206,7 +211,7 @@ def rewrite_manifests(
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def delete_expired_rows(
     table: options.TableName,
     catalog: options.CatalogName = None,
@@ -225,10 +230,12 @@ def delete_expired_rows(
     """
     from tableformat.maintenance.job import RowRetentionWork
     from tableformat.maintenance.retention import RowRetentionOptions
+    from tablewright.cli import given as typed
     from tablewright.cli import running
     from tablewright.cli.exits import InputError
 
     found = _address(table, catalog, catalog_uri, properties, folder, state)
+    typed.check_columns("column", [] if column is None else [column], found.load())
     whole = column is not None and max_age is not None
     known = {} if whole else running.declared_work(found, "DeleteExpiredRows")
     given = {"column": column, "max_age_ms": running.duration_option("max-age", max_age)}
@@ -261,6 +268,7 @@ def rollback(
     """
     from tableformat.maintenance.job import RollbackWork
     from tableformat.maintenance.rollback import RollbackOptions
+    from tablewright.cli import given as typed
     from tablewright.cli import running
     from tablewright.cli.exits import InputError
 
@@ -270,6 +278,9 @@ def rollback(
     if as_of is not None:
         places["as_of_ms"] = int(running.time_option("as-of", as_of).timestamp() * 1000)
     found = _address(table, catalog, catalog_uri, properties, folder, state)
+    loaded = found.load()
+    typed.check_snapshot(to_snapshot, loaded)
+    typed.check_ref(to_tag, loaded)
     given = {**places, "allow_losing_commits": allow_losing_commits}
     work = RollbackWork(options=running.options_of(RollbackOptions, {}, given))
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
@@ -291,9 +302,11 @@ def cherry_pick(
     Example: tablewright cherry-pick sales.payments 7046316431216743921 --catalog lake --dry-run
     """
     from tableformat.maintenance.job import CherryPickWork
+    from tablewright.cli import given as typed
     from tablewright.cli import running
 
     found = _address(table, catalog, catalog_uri, properties, folder, state)
+    typed.check_snapshot(snapshot, found.load())
     work = CherryPickWork(snapshot_id=snapshot)
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
