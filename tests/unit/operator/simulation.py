@@ -15,6 +15,20 @@ from tablewright.decide.tables import decide_table
 from tests.unit.operator.values import NOW, managed_table, present
 
 CREATED = NOW - timedelta(days=2)
+OLD = [timedelta(days=days) for days in range(30)]  # a snapshot a day
+EVERYTHING: dict[str, Any] = {
+    "compaction": {"schedule": "0 * * * *", "triggers": {"smallFiles": 50}},
+    "retention": {
+        "snapshots": {"schedule": "15 * * * *", "maxAge": "7d", "minCount": 5},
+        "rows": {"schedule": "0 1 * * *", "column": "id", "maxAge": "30d"},
+    },
+    "manifests": {"schedule": "30 * * * *"},
+    "orphanFiles": {"schedule": "0 3 * * *"},
+}
+NOTHING_DONE: dict[str, Any] = {"result": {"rewrittenFiles": 0}}
+HOURLY: dict[str, Any] = {"compaction": {"schedule": "0 * * * *"}}
+TRIGGER: dict[str, Any] = {"compaction": {"triggers": {"smallFiles": 100}}}
+DONE: dict[str, Any] = {"result": {"snapshotId": 8, "rewrittenFiles": 9, "addedFiles": 1}}
 
 
 @dataclass

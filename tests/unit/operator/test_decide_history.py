@@ -7,8 +7,7 @@ import pytest
 
 from tablewright.api.run import Cause, Operation
 from tablewright.decide.bookkeeping import STOP_AFTER
-from tests.unit.operator.simulation import Simulation
-from tests.unit.operator.test_decide_maintenance import DONE, HOURLY, TRIGGER
+from tests.unit.operator.simulation import DONE, HOURLY, TRIGGER, Simulation
 from tests.unit.operator.values import NOW, run
 
 

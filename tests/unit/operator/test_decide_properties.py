@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tablewright.api.run import Cause, Operation
 from tablewright.decide.schedules import next_time
-from tests.unit.operator.simulation import CREATED, Simulation
-from tests.unit.operator.test_decide_maintenance import DONE, EVERYTHING, NOTHING_DONE, OLD
+from tests.unit.operator.simulation import CREATED, DONE, EVERYTHING, NOTHING_DONE, OLD, Simulation
 
 # Shrinking a story of a dozen events takes minutes; a failure names its events as they are.
 NO_SHRINK = [Phase.explicit, Phase.reuse, Phase.generate]

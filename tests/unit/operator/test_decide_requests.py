@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tablewright.api.run import Cause, Operation
-from tests.unit.operator.simulation import Simulation
-from tests.unit.operator.test_decide_maintenance import DONE
+from tests.unit.operator.simulation import DONE, Simulation
 
 ROWS = {"retention": {"rows": {"column": "id", "maxAge": "1d"}}}
 BY_ANNOTATION = [each for each in Operation if each not in (Operation.ROLLBACK, Operation.CHERRY_PICK)]
