@@ -3,6 +3,7 @@
 import contextlib
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -221,14 +222,16 @@ class Place:
             lambda: self.run(name), lambda run: run.get("phase") in ("Succeeded", "Failed"), seconds=seconds
         )
 
-    def done(self, operation: str, *, seconds: float = 300) -> dict[str, Any]:
-        """The status of the first run of this operation that has succeeded, whoever asked for it."""
+    def done(
+        self, operation: str, *, having: Callable[[list[dict[str, Any]]], bool] = bool, seconds: float = 300
+    ) -> list[dict[str, Any]]:
+        """The statuses of the runs of this operation that have succeeded, whoever asked for them; waits for them."""
 
         def succeeded() -> list[dict[str, Any]]:
             runs = [run for run in self.objects.runs() if run["spec"]["operation"] == operation]
             return [run["status"] for run in runs if (run.get("status") or {}).get("phase") == "Succeeded"]
 
-        return eventually(succeeded, bool, seconds=seconds)[0]
+        return eventually(succeeded, having, seconds=seconds)
 
     def pods(self, selector: str) -> list[Any]:
         return list(self.core.list_namespaced_pod(self.name, label_selector=selector).items)

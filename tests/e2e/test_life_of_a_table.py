@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,16 +38,16 @@ def test_a_declared_table_is_created_written_compacted_expired_and_cleaned(
 
     written = place.written_by(place.start_writer(commits=12, rows=40))
     assert len(written) == 480
-    compacted = place.done("Compact")
+    compacted = place.done("Compact")[0]
     assert compacted["result"]["rewrittenFiles"] >= 40
     assert compacted["result"]["addedFiles"] <= 4
     assert compacted["progress"]["tasksDone"] == compacted["progress"]["tasks"] > 0
     assert compacted["before"]["dataFiles"] > compacted["after"]["dataFiles"]
     assert {"RunCreated", "RunStarted", "RunSucceeded"} <= place.reasons()
 
-    expired = place.done("ExpireSnapshots")
-    assert expired["result"]["expiredSnapshots"] > 0
-    assert expired["result"]["deletedFiles"] >= 40
+    # An expiry may have come before the compaction, and found manifest lists alone: all of them together count.
+    expired = place.done("ExpireSnapshots", having=lambda runs: _sum(runs, "deletedFiles") >= 40)
+    assert _sum(expired, "expiredSnapshots") > 0
 
     stray = _stray_file(place, s3_server)
     marked = place.wait_for_run(place.ask_for("RemoveOrphanFiles"))
@@ -66,6 +67,10 @@ def test_a_declared_table_is_created_written_compacted_expired_and_cleaned(
         session: LocalSpark = request.getfixturevalue("java")
         s3, dynamodb = request.getfixturevalue("s3"), request.getfixturevalue("dynamodb")
         assert _ids_that_java_reads(session, place, s3, dynamodb) == written
+
+
+def _sum(runs: list[dict[str, Any]], figure: str) -> int:
+    return sum(run["result"].get(figure, 0) for run in runs)
 
 
 def _stray_file(place: Place, server: S3Server) -> Path:
