@@ -122,7 +122,8 @@ def stop_session(session: SparkSession) -> None:
         session.stop()
     except Exception as error:
         logger.warning("Spark did not stop in order: %s", error)
-    SparkContext._gateway, SparkContext._jvm = None, None
+    if SparkContext._gateway is gateway:  # the one that the next session would take
+        SparkContext._gateway, SparkContext._jvm = None, None
     if gateway is not None:
         _end(gateway)
 
