@@ -429,6 +429,9 @@ class JavaRecords:
         assert self._gateway is not None
         self.java = self._gateway.jvm.java
         self._iceberg = self._gateway.jvm.org.apache.iceberg
+        # Catalogs are looked up in the session of the JVM's thread, which has none once py4j gives us another thread.
+        session = lake.session._get_j_spark_session_class(self._gateway.jvm)
+        session.setActiveSession(lake.session._jsparkSession)
         self._table = self._iceberg.spark.Spark3Util.loadIcebergTable(lake.session._jsparkSession, f"{lake.name}.db.t")
 
     def append(self, file_format: str, rows: list[dict[str, Any]]) -> None:
