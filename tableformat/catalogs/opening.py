@@ -52,7 +52,10 @@ def open_existing(config: CatalogConfig) -> Catalog | None:
         from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
 
         opened = JavaLayoutDynamoDbCatalog(config.model_copy(update={"create_table": False}))
-        return opened if opened.table_exists_in_dynamodb() else None
+        if opened.table_exists_in_dynamodb():
+            return opened
+        opened.close()
+        return None
     return open_catalog(config)
 
 

@@ -10,7 +10,13 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchTableError
 
-from tableformat.catalogs import CatalogAccessError, CorruptCatalogEntryError, DynamoDbConfig, open_catalog
+from tableformat.catalogs import (
+    CatalogAccessError,
+    CorruptCatalogEntryError,
+    DynamoDbConfig,
+    open_catalog,
+    open_existing,
+)
 from tests.conftest import unique
 from tests.integration.catalogs.test_tables import SCHEMA, ids, rows
 from tests.servers.dynamodb import DynamoDbAccess
@@ -105,6 +111,21 @@ def test_a_table_is_created_with_on_demand_billing_only_if_told_to(
     assert described["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     with open_catalog(missing) as catalog:
         assert catalog.list_namespaces() == [("db",)]
+
+
+def test_whoever_only_looks_creates_no_table_though_the_catalog_may(
+    config: DynamoDbConfig, dynamodb: DynamoDbAccess
+) -> None:
+    assert open_existing(config) is None
+    database = dynamodb.client()
+    with pytest.raises(database.exceptions.ResourceNotFoundException):
+        database.describe_table(TableName=config.table_name)
+    database.close()
+    open_catalog(config).close()
+    found = open_existing(config)
+    assert found is not None
+    with found:
+        assert found.list_namespaces() == []
 
 
 def test_names_with_dots_are_refused_because_java_joins_names_by_them(catalog: Catalog) -> None:
