@@ -104,9 +104,7 @@ def test_an_operator_that_dies_in_a_purge_is_followed_by_one_that_ends_it(
     assert [event["reason"] for event in world.server.written("events.k8s.io")] == ["Purged"]
 
 
-def test_an_operator_that_dies_before_the_pointer_goes_is_followed_by_one_that_purges(
-    going: Going, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def die_before_the_pointer_goes(going: Going, monkeypatch: pytest.MonkeyPatch) -> None:
     def die(*_: object) -> None:
         raise Killed
 
@@ -114,6 +112,12 @@ def test_an_operator_that_dies_before_the_pointer_goes_is_followed_by_one_that_p
         patch.setattr("tableformat.catalogs.pointer_catalog.PointerCatalog.drop_version", die)
         with pytest.raises(Killed):
             going.work(going.operator())
+
+
+def test_an_operator_that_dies_before_the_pointer_goes_is_followed_by_one_that_purges(
+    going: Going, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    die_before_the_pointer_goes(going, monkeypatch)
     assert going.status["purging"] == going.catalog.load_table(NAME).metadata_location
     world = going.operator()
     assert going.work(world)
@@ -124,13 +128,7 @@ def test_an_operator_that_dies_before_the_pointer_goes_is_followed_by_one_that_p
 def test_a_table_that_was_renamed_before_it_was_dropped_keeps_its_files(
     going: Going, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tableformat.catalogs.pointer_catalog.PointerCatalog.drop_version", die)
-        with pytest.raises(Killed):
-            going.work(going.operator())
+    die_before_the_pointer_goes(going, monkeypatch)
     going.catalog.rename_table(NAME, ("sales", "kept"))
     before = going.files()
     world = going.operator()
