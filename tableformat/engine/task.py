@@ -7,6 +7,7 @@ never appear in a representation.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
@@ -92,11 +93,11 @@ class RewriteTask:
     output_spec: PartitionSpec | None = None
     """The spec whose partitions the rows move to; none if they stay in the partition where they are."""
 
-    @property
+    @cached_property  # a task can have a hundred thousand sources, and whoever writes asks for each batch of rows
     def source_bytes(self) -> int:
         return sum(source.size_bytes for source in self.sources)
 
-    @property
+    @cached_property
     def source_records(self) -> int:
         return sum(source.records for source in self.sources)
 

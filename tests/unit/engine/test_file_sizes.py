@@ -1,11 +1,14 @@
 """What is written is divided evenly: no file is a small remainder, which would stay small until others join it."""
 
 import uuid
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
-from tableformat.engine import rewrite
+from tableformat.engine import SourceFile, rewrite
 from tests.unit.engine.test_division import Rows, task_of
 
 
@@ -32,3 +35,24 @@ def test_the_last_of_many_row_groups_are_no_small_file(tmp_path: Path, rows: int
     assert all(0.7 < size < 1.8 for size in sizes), sizes
     assert len(result.files[0].split_offsets) > 10
     assert result.rows_written == rows
+
+
+class _Sources(tuple[SourceFile, ...]):
+    """Known by how often somebody walks through them."""
+
+    walks = 0
+
+    @override
+    def __iter__(self) -> Iterator[SourceFile]:
+        _Sources.walks += 1
+        return super().__iter__()
+
+
+def test_a_task_of_many_files_does_not_look_at_all_of_them_for_each_of_them(tmp_path: Path) -> None:
+    task = task_of(tmp_path, [[(i, None)] for i in range(40)], None, verify_contents=False)
+    _Sources.walks = 0
+
+    result = rewrite(replace(task, sources=_Sources(task.sources)))
+
+    assert result.rows_written == 40
+    assert _Sources.walks <= 4
