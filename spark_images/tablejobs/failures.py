@@ -14,8 +14,8 @@ from pyiceberg.catalog import Catalog
 
 from tableformat.commits import CommitConflict, CommitOutcomeUnknown
 from tableformat.errors import PermanentError, TransientError
-from tableformat.maintenance.errors import StorageUnavailable
-from tableformat.maintenance.storage.s3 import s3_client
+from tableformat.storage.errors import StorageUnavailable
+from tableformat.storage.s3 import s3_client
 
 _BAD_KEYS = {
     *["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"],

@@ -31,8 +31,8 @@ from tableformat.maintenance.manifests import ManifestOptions, plan_manifests, r
 from tableformat.maintenance.orphans import OrphanOptions, plan_orphans, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions, plan_row_retention, remove_old_rows
 from tableformat.maintenance.rollback import RollbackOptions, cherry_pick, plan_cherry_pick, plan_rollback, roll_back
-from tableformat.maintenance.storage import open_store
 from tableformat.maintenance.summaries import PlanSummary, summarize
+from tableformat.storage import open_store
 from tablejobs.attempt import Attempt
 from tablejobs.executor import SparkExecutor
 from tablejobs.live_paths import SparkLivePaths

@@ -20,7 +20,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 
-from tableformat.catalogs.backoff import Backoff, commit_policy, status_check_policy
+from tableformat.backoff import Backoff, commit_policy, status_check_policy
 from tableformat.catalogs.outcomes import (
     CatalogUnavailableError,
     LostRace,

@@ -13,14 +13,14 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from typing_extensions import override
 
+from tableformat.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs import configmap_records as records
-from tableformat.catalogs.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.config import ConfigMapConfig
 from tableformat.catalogs.configmap_tables import TableObjects
 from tableformat.catalogs.kube_store import ConfigMap, ConfigMapStore, connect
 from tableformat.catalogs.naming import KIND_NAMESPACE, labels_of, object_name
-from tableformat.catalogs.outcomes import OutcomeUnknown, WriteOutcome
+from tableformat.catalogs.outcomes import OutcomeUnknown, WriteOutcome, wait_or_give_up
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 
 TIMEOUT = "configmap.request-timeout-seconds"
@@ -95,7 +95,7 @@ class ConfigMapCatalog(PointerCatalog):
                 self._store.create(wanted)
                 return
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"create namespace {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"create namespace {'.'.join(name)}", outcome)
 
     @override
     def drop_namespace(self, namespace: str | Identifier) -> None:
@@ -114,7 +114,7 @@ class ConfigMapCatalog(PointerCatalog):
                 return
             except WriteOutcome as outcome:
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
-                backoff.wait_or_give_up(f"drop namespace {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"drop namespace {'.'.join(name)}", outcome)
 
     @override
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
@@ -155,7 +155,7 @@ class ConfigMapCatalog(PointerCatalog):
                 self._store.replace(found, {**found.data, records.PROPERTIES: text})
                 return first
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"change the properties of namespace {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"change the properties of namespace {'.'.join(name)}", outcome)
 
     def _find_namespace(self, name: Identifier) -> ConfigMap | None:
         found = self._store.get(object_name(self.name, KIND_NAMESPACE, name))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.typedef import Identifier
 
-from tableformat.catalogs.backoff import SMALL_WRITES, Backoff
+from tableformat.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.configmap_records import Move, TableRecord, parse_table
 from tableformat.catalogs.kube_store import ConfigMap, ConfigMapStore
@@ -31,6 +31,7 @@ from tableformat.catalogs.outcomes import (
     LostRace,
     NotApplied,
     WriteOutcome,
+    wait_or_give_up,
 )
 
 logger = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class TableObjects:
             try:
                 self._put(TableRecord(target, origin.record.table_uuid, moved_from=Move(source, move)))
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"reserve the name {'.'.join(target)}", outcome)
+                wait_or_give_up(backoff, f"reserve the name {'.'.join(target)}", outcome)
 
     def _mark_moved(self, source: Identifier, target: Identifier, move: str) -> None:
         backoff = Backoff(SMALL_WRITES)
@@ -149,7 +150,7 @@ class TableObjects:
                 self._store.replace(entry.object, replace(entry.record, moved_to=Move(target, move)).to_data())
                 return
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
+                wait_or_give_up(backoff, f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
 
     def _take_back_if_target_was_taken(self, source: Identifier, target: Identifier, move: str) -> None:
         """Between reserving a name and moving to it, a creator that saw no move yet may have taken the name."""
@@ -163,7 +164,7 @@ class TableObjects:
             try:
                 self._store.replace(entry.object, replace(entry.record, moved_to=None).to_data())
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"take back the rename of {'.'.join(source)}", outcome)
+                wait_or_give_up(backoff, f"take back the rename of {'.'.join(source)}", outcome)
                 continue
             raise TableAlreadyExistsError(f"Table {'.'.join(target)} already exists")
 
@@ -200,7 +201,7 @@ class TableObjects:
                 else:
                     self._store.replace(entry.object, replace(entry.record, moved_from=None).to_data())
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"finish the rename to {'.'.join(identifier)}", outcome)
+                wait_or_give_up(backoff, f"finish the rename to {'.'.join(identifier)}", outcome)
 
     def _forget_origin(self, entry: _Entry) -> bool:
         """Whether nothing of the rename is left at its old name, after an attempt to see to that."""

@@ -50,7 +50,7 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.utils.properties import get_first_property_value
 from typing_extensions import override
 
-from tableformat.catalogs.backoff import SMALL_WRITES, Backoff
+from tableformat.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.config import DynamoDbConfig
 from tableformat.catalogs.dynamodb_store import Item, ItemStore, text
@@ -59,6 +59,7 @@ from tableformat.catalogs.outcomes import (
     CorruptCatalogEntryError,
     OutcomeUnknown,
     WriteOutcome,
+    wait_or_give_up,
 )
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 
@@ -188,7 +189,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
                 break
             except WriteOutcome as outcome:
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
-                backoff.wait_or_give_up(f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
+                wait_or_give_up(backoff, f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
         return self.load_table(target)
 
     @override
@@ -226,7 +227,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
                 self._store.create(item)
                 return
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"create namespace {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"create namespace {'.'.join(name)}", outcome)
 
     @override
     def drop_namespace(self, namespace: str | Identifier) -> None:
@@ -245,7 +246,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
                 return
             except WriteOutcome as outcome:
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
-                backoff.wait_or_give_up(f"drop namespace {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"drop namespace {'.'.join(name)}", outcome)
 
     @override
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
@@ -282,7 +283,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
                 self._store.replace({**kept, **_as_attributes(updated), **_renewed()}, self._version(name, found))
                 return first
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"change the properties of namespace {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"change the properties of namespace {'.'.join(name)}", outcome)
 
     def _namespace_item(self, name: Identifier) -> Item:
         found = self._store.get(DYNAMODB_NAMESPACE, ".".join(name))

@@ -27,7 +27,7 @@ from pyiceberg.catalog.dynamodb import (
     DYNAMODB_NAMESPACE_GSI,
 )
 
-from tableformat.catalogs.backoff import READS, Backoff, RetryPolicy
+from tableformat.backoff import READS, Backoff, RetryPolicy
 from tableformat.catalogs.outcomes import (
     CatalogAccessError,
     CatalogUnavailableError,
@@ -35,6 +35,7 @@ from tableformat.catalogs.outcomes import (
     NotApplied,
     OutcomeUnknown,
     WriteOutcome,
+    wait_or_give_up,
 )
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class ItemStore:
                     self._write("CreateTable", self._create_table)
                 except WriteOutcome as failed:
                     outcome = failed
-            backoff.wait_or_give_up(f"create DynamoDB table {self._table}", outcome)
+            wait_or_give_up(backoff, f"create DynamoDB table {self._table}", outcome)
 
     def _table_status(self) -> str | None:
         try:

@@ -18,7 +18,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 
-from tableformat.catalogs.backoff import READS, Backoff
+from tableformat.backoff import READS, Backoff
 from tableformat.catalogs.outcomes import (
     CatalogAccessError,
     CatalogUnavailableError,

@@ -4,6 +4,7 @@ The commit decides by these types alone, so a store must be honest: `LostRace` a
 write took no effect and never will; anything less sure is `OutcomeUnknown`.
 """
 
+from tableformat.backoff import Backoff
 from tableformat.errors import PermanentError, TransientError
 
 
@@ -43,3 +44,11 @@ class CorruptCatalogEntryError(PermanentError):
 
 class UnreadableMetadataError(PermanentError):
     """A metadata file is there, but cannot be understood."""
+
+
+def wait_or_give_up(backoff: Backoff, what: str, outcome: WriteOutcome) -> None:
+    """For writes outside a table's commit: waits, or raises when there may be no further attempt."""
+    if not backoff.wait():
+        raise CatalogUnavailableError(
+            f"could not {what} in {backoff.attempts} attempts: try again later ({outcome})"
+        ) from outcome

@@ -30,8 +30,8 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.view import View
 from typing_extensions import override
 
+from tableformat.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs import purge
-from tableformat.catalogs.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
 from tableformat.catalogs.locations import folder_name, free_location, places_of, refuse_cut_locations
 from tableformat.catalogs.outcomes import (
@@ -40,6 +40,7 @@ from tableformat.catalogs.outcomes import (
     OutcomeUnknown,
     UnreadableMetadataError,
     WriteOutcome,
+    wait_or_give_up,
 )
 
 
@@ -136,7 +137,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                 return self.load_table(name)
             except WriteOutcome as outcome:
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
-                backoff.wait_or_give_up(f"register table {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"register table {'.'.join(name)}", outcome)
 
     def _require_registered(self, name: Identifier, location: str, before: Pointer | None, now: Pointer | None) -> None:
         """After a lost answer, when the pointer has moved: by us, if the history since leads over what we registered.
@@ -213,7 +214,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                 self.delete_pointer(name, pointer)
                 return
             except WriteOutcome as outcome:
-                backoff.wait_or_give_up(f"drop table {'.'.join(name)}", outcome)
+                wait_or_give_up(backoff, f"drop table {'.'.join(name)}", outcome)
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
                 pointer = self.read_pointer(name)
                 if only_this_version:

@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
 
 from tableformat.properties import may_delete_files
+from tableformat.storage import open_store
 
 logger = logging.getLogger(__name__)
 
@@ -35,9 +36,6 @@ def dropped_table(catalog: Catalog, identifier: Identifier, metadata_location: s
 
 def delete_files_of(table: Table) -> dict[str, str]:
     """What stays behind, by location, and why: it is there for the next attempt, with all that leads to it."""
-    # Not before it is needed: it stands on the catalogs itself.
-    from tableformat.maintenance.storage import open_store
-
     store, seen = open_store(table.io), set[str]()
     for files in _in_order(table):
         remaining = (location for location in files if location not in seen and not seen.add(location))  # type: ignore[func-returns-value]

@@ -20,7 +20,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, ValidatableTab
 from pyiceberg.typedef import Identifier
 from typing_extensions import override
 
-from tableformat.catalogs.backoff import READS, Backoff, RetryPolicy, commit_policy
+from tableformat.backoff import READS, Backoff, RetryPolicy, commit_policy
 from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
 from tableformat.errors import PermanentError

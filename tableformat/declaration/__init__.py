@@ -9,7 +9,6 @@ from tableformat.declaration.apply import Applied, Drift, TableContendedError, a
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import Column, NestedAttributes
 from tableformat.declaration.difference import Difference, difference
-from tableformat.declaration.grammar import InvalidTypeError, parse_partition_transform, parse_type, type_text
 from tableformat.declaration.locations import TableLocation, overlapping_table
 from tableformat.declaration.refusals import InvalidDeclarationError, Refusal, RefusalKind
 from tableformat.declaration.render import render_json, render_text
@@ -20,6 +19,7 @@ from tableformat.declaration.table import (
     SortColumn,
     TableDeclaration,
 )
+from tableformat.grammar import InvalidTypeError, parse_partition_transform, parse_type, type_text
 
 __all__ = [
     "Applied",

@@ -44,7 +44,6 @@ from tableformat.declaration.changes import (
     UnsetProperty,
     UpgradeFormat,
 )
-from tableformat.declaration.grammar import type_text
 from tableformat.declaration.layout_difference import (
     PartitionHistory,
     partition_fields,
@@ -62,6 +61,7 @@ from tableformat.declaration.table import (
     TableDeclaration,
     format_problems,
 )
+from tableformat.grammar import type_text
 from tableformat.locations import same_location
 
 _NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING

@@ -37,8 +37,8 @@ from tableformat.declaration.changes import (
     WidenColumn,
 )
 from tableformat.declaration.columns import DeclaredField, default_value, nested_field, rebuilt_type, with_new_ids
-from tableformat.declaration.grammar import type_text
 from tableformat.declaration.refusals import Refusal, RefusalKind, column_field
+from tableformat.grammar import type_text
 
 _TOP_LEVEL = -1  # how PyIceberg's name mapping calls the parent of a column
 

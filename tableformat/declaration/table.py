@@ -25,8 +25,8 @@ from tableformat.declaration.columns import (
     walk,
     with_new_ids,
 )
-from tableformat.declaration.grammar import type_text
 from tableformat.declaration.refusals import InvalidDeclarationError, Refusal, RefusalKind, column_field
+from tableformat.grammar import type_text
 
 FormatVersion = Literal[2, 3]
 

@@ -15,8 +15,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import NestedField
 
-from tableformat.declaration.grammar import type_text
 from tableformat.errors import PermanentError
+from tableformat.grammar import type_text
 from tableformat.inspection.manifests import content_range, read_entries, read_manifests
 
 

@@ -56,10 +56,6 @@ class TableChanged(TransientError):
     """The table changed while it was read, so that what was to be read is no longer part of it. Read it again."""
 
 
-class StorageUnavailable(TransientError):
-    """The storage does not answer, or not as it should."""
-
-
 class ClockBehind(TransientError):
     """The clock is behind the table's last commit: no age can be computed from it."""
 

@@ -28,7 +28,8 @@ from pyiceberg.table.snapshots import Snapshot
 from tableformat.inspection.manifest_lists import ListedManifests, what_is_missing
 from tableformat.locations import Place
 from tableformat.maintenance.avro_fields import AvroFields, BrokenFile
-from tableformat.maintenance.errors import StorageUnavailable, UnreadableMetadata
+from tableformat.maintenance.errors import UnreadableMetadata
+from tableformat.storage.errors import StorageUnavailable
 
 _PARALLEL = 8
 _AHEAD, _AHEAD_BYTES = 64, 16 * 1024 * 1024  # read ahead of their use; their contents are in memory

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
-from tableformat.maintenance.storage import FileStore
+from tableformat.storage import FileStore
 
 logger = logging.getLogger(__name__)
 

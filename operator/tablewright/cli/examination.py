@@ -17,8 +17,8 @@ from tableformat.maintenance.compaction import CompactionOptions, plan_compactio
 from tableformat.maintenance.expiry import ExpiryOptions, plan_expiry
 from tableformat.maintenance.manifests import ManifestOptions, plan_manifests
 from tableformat.maintenance.orphans import OrphanOptions, plan_orphans
-from tableformat.maintenance.storage import open_store
 from tableformat.maintenance.summaries import PlanSummary, summarize
+from tableformat.storage import open_store
 from tablewright.cli.catalogs import AddressedTable
 from tablewright.cli.running import declared_work, options_of, target_bytes
 

@@ -26,7 +26,7 @@ from tableformat.maintenance.guards import read_again_if_changed, reading, requi
 from tableformat.maintenance.neighbours import require_no_other_name
 from tableformat.maintenance.reachability import Known, Reachability, TableFile, key_of
 from tableformat.maintenance.records import Records
-from tableformat.maintenance.storage import Deleted, FileStore, open_store
+from tableformat.storage import Deleted, FileStore, open_store
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tableformat.locations import Place
-from tableformat.maintenance.storage import StoredFile
+from tableformat.storage import StoredFile
 
 _CHUNK = 16 * 1024
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from pyiceberg.table import Table
 
 from tableformat.maintenance.records import Json, Records
-from tableformat.maintenance.storage import FileStore, StoredFile
+from tableformat.storage import FileStore, StoredFile
 
 _KIND = "orphans"
 _NAME = "marked.json.z"

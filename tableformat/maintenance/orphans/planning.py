@@ -29,7 +29,7 @@ from tableformat.maintenance.reachability import (
     metadata_files,
     statistics_files,
 )
-from tableformat.maintenance.storage import FileStore, StoredFile
+from tableformat.storage import FileStore, StoredFile
 
 ReadLivePaths = Callable[[Sequence[TableFile]], Iterator[PackedPaths]]
 """Reads manifests into the paths of the files that live in them, as `live_paths` does; in any place and portions."""

@@ -19,7 +19,7 @@ from tableformat.maintenance.orphans.marks import MarkList
 from tableformat.maintenance.orphans.options import OrphanAction, OrphanOptions
 from tableformat.maintenance.orphans.planning import OrphanPlan, ReadLivePaths, plan_orphans
 from tableformat.maintenance.reachability import FileKind, Reachability, TableFile
-from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
+from tableformat.storage import Deleted, FileStore, StoredFile, open_store
 
 logger = logging.getLogger(__name__)
 

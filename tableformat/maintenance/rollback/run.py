@@ -29,7 +29,7 @@ from tableformat.maintenance.rollback.planning import (
     ancestry,
     plan_rollback,
 )
-from tableformat.maintenance.storage import FileStore, open_store
+from tableformat.storage import FileStore, open_store
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.pointer_catalog import PointerCatalog
-from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
+from tableformat.storage import Deleted, FileStore, StoredFile, open_store
 from tests.integration.maintenance.tables import LocalCatalog
 
 T = TypeVar("T")

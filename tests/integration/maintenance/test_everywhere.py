@@ -22,7 +22,7 @@ from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions, remove_old_rows
 from tableformat.maintenance.rollback import RollbackOptions, cherry_pick, roll_back
-from tableformat.maintenance.storage import FileStore, open_store
+from tableformat.storage import FileStore, open_store
 from tests.conftest import unique
 from tests.integration.maintenance.faults import Killed, MortalStore, mortal
 from tests.integration.maintenance.tables import IDENTIFIER, head, later, reachable, read, read_all

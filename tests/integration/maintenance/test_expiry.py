@@ -19,7 +19,7 @@ from tableformat.maintenance.errors import (
     UnreadableMetadata,
 )
 from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult, expire_snapshots, plan_expiry
-from tableformat.maintenance.storage import open_store
+from tableformat.storage import open_store
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
     IDENTIFIER,

@@ -19,7 +19,6 @@ from tableformat.maintenance.errors import (
     ListingIncomplete,
     PathsNotComparable,
     SharedLocation,
-    StorageUnavailable,
     TooYoung,
     UnreadableMetadata,
 )
@@ -32,8 +31,9 @@ from tableformat.maintenance.orphans import (
     plan_orphans,
     remove_orphans,
 )
-from tableformat.maintenance.storage import Deleted, FileStore, StoredFile, open_store
 from tableformat.maintenance.summaries import summarize
+from tableformat.storage import Deleted, FileStore, StoredFile, open_store
+from tableformat.storage.errors import StorageUnavailable
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
     IDENTIFIER,

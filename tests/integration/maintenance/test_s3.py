@@ -15,10 +15,11 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from tableformat.catalogs import ConfigMapConfig, SqlConfig, open_catalog
-from tableformat.maintenance.errors import DeletionIncomplete, StorageUnavailable
+from tableformat.maintenance.errors import DeletionIncomplete
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
-from tableformat.maintenance.storage.s3 import S3Store, s3_client
+from tableformat.storage.errors import StorageUnavailable
+from tableformat.storage.s3 import S3Store, s3_client
 from tests.integration.maintenance.tables import IDENTIFIER, append, create, head, later, reachable, read_all, rows, tag
 from tests.servers.kubernetes import KubernetesAccess
 from tests.servers.s3 import S3Access

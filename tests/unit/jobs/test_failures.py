@@ -9,7 +9,8 @@ from pyiceberg.exceptions import (
 )
 
 from tableformat.catalogs import CatalogAccessError, CatalogUnavailableError
-from tableformat.maintenance.errors import StorageUnavailable, TooYoung
+from tableformat.maintenance.errors import TooYoung
+from tableformat.storage.errors import StorageUnavailable
 from tablejobs.failures import Failure, classify, of_code
 
 REFUSED = Failure("BadCredentials", "refused", try_again=False)

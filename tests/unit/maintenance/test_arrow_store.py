@@ -4,7 +4,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from typing_extensions import override
 
-from tableformat.maintenance.storage.arrow import ArrowStore
+from tableformat.storage.arrow import ArrowStore
 
 
 class _System:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tableformat.maintenance import reachability
-from tableformat.maintenance.storage.s3 import S3Store
+from tableformat.storage.s3 import S3Store
 
 PAGES = 200
 MIB = 1024 * 1024

@@ -10,8 +10,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import SqlConfig, open_catalog
-from tableformat.maintenance.storage import Deleted
-from tableformat.maintenance.storage.local import LocalStore
+from tableformat.storage import Deleted
+from tableformat.storage.local import LocalStore
 from tests.unit.operator.test_reconciler import FINALIZER, TABLE, Answer, World
 from tests.unit.operator.values import NOW
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from pyiceberg.table import TableProperties
 
-from tableformat.catalogs.outcomes import CatalogUnavailableError
 from tableformat.properties import read_number
 
 
@@ -87,10 +86,3 @@ class Backoff:
         self.attempts += 1
         self._sleep(self._jitter(longest / 2, longest) / 1000)
         return True
-
-    def wait_or_give_up(self, what: str, outcome: Exception) -> None:
-        """For writes outside a table's commit: waits, or raises when there may be no further attempt."""
-        if not self.wait():
-            raise CatalogUnavailableError(
-                f"could not {what} in {self.attempts} attempts: try again later ({outcome})"
-            ) from outcome

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tableformat.catalogs.backoff import Backoff, RetryPolicy, commit_policy, status_check_policy
-from tableformat.catalogs.outcomes import CatalogUnavailableError
+from tableformat.backoff import Backoff, RetryPolicy, commit_policy, status_check_policy
+from tableformat.catalogs.outcomes import CatalogUnavailableError, LostRace, wait_or_give_up
 
 
 class FakeTime:
@@ -52,7 +52,7 @@ def test_jitter_halves_a_wait_at_most() -> None:
 def test_giving_up_says_what_was_tried_and_how_often() -> None:
     attempts = backoff(RetryPolicy(retries=0, min_wait_ms=1, max_wait_ms=1, total_ms=1), FakeTime())
     with pytest.raises(CatalogUnavailableError, match="could not drop table a in 1 attempts"):
-        attempts.wait_or_give_up("drop table a", RuntimeError("busy"))
+        wait_or_give_up(attempts, "drop table a", LostRace("busy"))
 
 
 def test_a_tables_properties_say_how_often_a_commit_is_retried() -> None:

@@ -6,9 +6,9 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tableformat.locations import Place
-from tableformat.maintenance.storage.arrow import ArrowStore
-from tableformat.maintenance.storage.local import LocalStore
-from tableformat.maintenance.storage.store import Deleted, FileStore, StoredFile
+from tableformat.storage.arrow import ArrowStore
+from tableformat.storage.local import LocalStore
+from tableformat.storage.store import Deleted, FileStore, StoredFile
 
 _ANOTHER_WAY_TO_S3 = ("s3.role-arn", "client.role-arn", "s3.anonymous", "s3.proxy-uri", "s3.signer")
 """With these, PyIceberg reaches S3 in a way that our own store for it does not know."""
@@ -51,7 +51,7 @@ class _ByScheme:
             return LocalStore()
         if kind == "s3":
             # Not before it is needed: AWS's library takes as long to load as a short command does altogether.
-            from tableformat.maintenance.storage.s3 import S3Store, s3_client
+            from tableformat.storage.s3 import S3Store, s3_client
 
             return S3Store(s3_client(self._properties))
         return ArrowStore(PyArrowFileIO(self._properties))

@@ -22,10 +22,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from pyiceberg.utils.properties import property_as_bool
 
-from tableformat.catalogs.backoff import Backoff, RetryPolicy
+from tableformat.backoff import Backoff, RetryPolicy
 from tableformat.locations import Place
-from tableformat.maintenance.errors import StorageUnavailable
-from tableformat.maintenance.storage.store import Deleted, StoredFile
+from tableformat.storage.errors import StorageUnavailable
+from tableformat.storage.store import Deleted, StoredFile
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tableformat.locations import Place
-from tableformat.maintenance.storage.store import Deleted, StoredFile
+from tableformat.storage.store import Deleted, StoredFile
 
 
 class LocalStore:

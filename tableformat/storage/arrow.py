@@ -7,7 +7,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tableformat.locations import Place
-from tableformat.maintenance.storage.store import UNKNOWN_TIME, Deleted, StoredFile
+from tableformat.storage.store import UNKNOWN_TIME, Deleted, StoredFile
 
 _PARALLEL = 8
 

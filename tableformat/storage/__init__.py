@@ -1,0 +1,9 @@
+"""Storage as what deletes sees it: what lies in a folder, and files deleted by the thousand, by their exact names.
+
+PyIceberg's file I/O reads and writes one file at a time and cuts names at `#` and `?`; what lists and deletes must not.
+"""
+
+from tableformat.storage.opening import open_store
+from tableformat.storage.store import Deleted, FileStore, StoredFile
+
+__all__ = ["Deleted", "FileStore", "StoredFile", "open_store"]
