@@ -20,7 +20,8 @@ def take_figures(job: MaintenanceJob, catalog: Catalog) -> TableFigures | None:
     """Of the table as it is now. Manifests that were read lately in this process are not read again."""
     try:
         table = catalog.load_table(job.identifier)
-        return TableFigures.of(table_health(table, small_file_bytes=small_below(job, table)))
+        small = small_below(job, table)
+        return TableFigures.of(table_health(table, small_file_bytes=small), small_file_bytes=small)
     except NoSuchTableError:
         raise
     except Exception as error:

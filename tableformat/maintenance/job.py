@@ -108,19 +108,24 @@ class MaintenanceJob(_Value):
 
 
 class TableFigures(_Value):
-    """What the table's main branch consists of."""
+    """What the table's main branch consists of, at one snapshot."""
 
+    snapshot_id: int | None = None
+    small_file_bytes: int = 0
+    """Below which size a file was counted as small."""
     data_files: int = 0
     small_files: int = 0
     delete_files: int = 0
     data_bytes: int = 0
+    median_file_bytes: int = 0
     records: int = 0
     snapshots: int = 0
     manifests: int = 0
 
     @classmethod
-    def of(cls, health: TableHealth) -> "TableFigures":
-        return cls(**{name: getattr(health, name) for name in cls.model_fields})
+    def of(cls, health: TableHealth, *, small_file_bytes: int) -> "TableFigures":
+        counted = {name: getattr(health, name) for name in cls.model_fields if name != "small_file_bytes"}
+        return cls(small_file_bytes=small_file_bytes, **counted)
 
 
 class JobReport(_Value):

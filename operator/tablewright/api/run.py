@@ -98,12 +98,15 @@ class RunPlan(ApiModel):
 
 
 class RunFigures(ApiModel):
-    """A table's figures around a run."""
+    """A table's figures around a run, as the run counted them at one snapshot."""
 
+    snapshot_id: int | None = None
+    small_file_bytes: Count = 0
     data_files: Count = 0
     small_files: Count = 0
     delete_files: Count = 0
     data_bytes: Count = 0
+    median_file_bytes: Count = 0
     records: Count = 0
     snapshots: Count = 0
     manifests: Count = 0

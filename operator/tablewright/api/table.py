@@ -115,9 +115,22 @@ class TableIdentity(ApiModel):
     spec_id: int
 
 
+class CountedFiles(ApiModel):
+    """What a run counted of a table with too many files for the operator to look at each."""
+
+    snapshot_id: int  # these were its files: of a later one they say nothing
+    time: datetime
+    small_file_bytes: Count
+    data_files: Count
+    small_files: Count
+    data_bytes: Count
+    median_file_bytes: Count
+
+
 class HealthFigures(ApiModel):
     target_file_bytes: Count
-    estimated: bool = False  # there are too many files for a look at each
+    estimated: bool = False  # there are too many files for a look at each, and no run has counted them
+    exact: CountedFiles | None = None
     data_files: Count
     small_files: Count
     delete_files: Count

@@ -185,7 +185,7 @@ def _ended(
             scheduled_until=max(filter(None, (status.record.scheduled_until, status.record.run_time)), default=None),
             paused_until=end + QUIET_AFTER_NOTHING if idle or (result.too_new and not result.more_left) else None,
             idle_snapshot_id=status.record.snapshot_id if idle else None,
-            small_files=health.small_files if tells else None,
+            small_files=_left_small(run, health) if tells else None,
             delete_percent=delete_percent(health) if tells else None,
         )
         return forgiven(status).model_copy(update={"last_success": end})
@@ -205,6 +205,12 @@ def _ended(
     )
 
 
+def _left_small(run: MaintenanceRun, health: HealthFigures) -> int:
+    """As it is now; where that is an estimate, as the run itself counted."""
+    after = run.status.after
+    return after.small_files if health.estimated and after is not None else health.small_files
+
+
 def _resumed(status: OperationStatus, generation: int) -> OperationStatus:
     """Failures under another spec say nothing about this one."""
     if status.consecutive_failures and status.record.generation != generation:
@@ -213,16 +219,17 @@ def _resumed(status: OperationStatus, generation: int) -> OperationStatus:
 
 
 def _lowered(status: OperationStatus, health: HealthFigures) -> OperationStatus:
-    """Where the figures fell below what a compaction had left, growth is counted from there."""
+    """Where the figures fell below what a compaction had left, growth is counted from there. That fewer small files are
+    proven by an estimate than were counted does not mean that there are fewer."""
     record = status.record
     files, percent = record.small_files, record.delete_percent
-    if (files is not None and health.small_files < files) or (percent is not None and delete_percent(health) < percent):
-        return _with(
-            status,
-            small_files=None if files is None else min(files, health.small_files),
-            delete_percent=None if percent is None else min(percent, delete_percent(health)),
-        )
-    return status
+    if files is not None and not health.estimated:
+        files = min(files, health.small_files)
+    if percent is not None:
+        percent = min(percent, delete_percent(health))
+    if (files, percent) == (record.small_files, record.delete_percent):
+        return status
+    return _with(status, small_files=files, delete_percent=percent)
 
 
 def _with(status: OperationStatus, **record: object) -> OperationStatus:

@@ -14,12 +14,17 @@ def past_policy(policy: EffectivePolicy, health: HealthFigures) -> list[tuple[st
     found = []
     if policy.small_files is not None and health.small_files >= policy.small_files:
         tolerated = f"the policy tolerates fewer than {policy.small_files}"
-        found.append(("TooManySmallFiles", f"{health.small_files} small files of {health.data_files}; {tolerated}"))
+        found.append(("TooManySmallFiles", f"{small_files_said(health)}; {tolerated}"))
     limit, percent = policy.delete_ratio_trigger_percent, delete_percent(health)
     if limit is not None and percent >= limit:
         tolerated = f"the policy tolerates less than {limit} %"
         found.append(("TooManyDeletes", f"delete files mark {percent} % of the rows as deleted; {tolerated}"))
     return found
+
+
+def small_files_said(health: HealthFigures) -> str:
+    least = "at least " if health.estimated else ""
+    return f"{least}{health.small_files} small files of {health.data_files}"
 
 
 def is_triggered(policy: EffectivePolicy, health: HealthFigures, record: OperationRecord) -> bool:
@@ -30,9 +35,11 @@ def is_triggered(policy: EffectivePolicy, health: HealthFigures, record: Operati
 
 
 def is_worthwhile(policy: EffectivePolicy, health: HealthFigures) -> bool:
-    """Whether a scheduled compaction could find anything to do."""
+    """Whether a scheduled compaction could find anything to do. Estimates prove that files are small, never that none
+    are: then any of them may be."""
     moves = policy.use_current_spec and health.old_spec_files > 0
-    return moves or health.small_files >= policy.min_input_files or health.delete_files > 0
+    may_be_small = health.data_files if health.estimated else health.small_files
+    return moves or may_be_small >= policy.min_input_files or health.delete_files > 0
 
 
 def _is_past(figure: int, limit: int | None, left: int | None) -> bool:

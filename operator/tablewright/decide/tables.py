@@ -18,7 +18,8 @@ from tablewright.api.table import (
 )
 from tablewright.decide.bookkeeping import Operations, ready_after_failure, remembered
 from tablewright.decide.claims import claimant
-from tablewright.decide.compaction import past_policy
+from tablewright.decide.compaction import past_policy, small_files_said
+from tablewright.decide.counted import with_counted_files
 from tablewright.decide.history import surplus_runs
 from tablewright.decide.holds import HoldDecision, decide_holds
 from tablewright.decide.maintenance import PRECEDENCE, MaintenanceDecision, decide_maintenance, with_schedules
@@ -58,6 +59,7 @@ def decide_table(
     While a policy that selects the table cannot be read, the table is not maintained: what it would have said of
     retention must not silently become what others say.
     """
+    observed = with_counted_files(observed, table.status, runs)
     if claimed_by is not None:
         rival = claimant(claimed_by, seen_from=table)
         message = f"the table is declared by the older ManagedTable {rival}: delete one of the two"
@@ -183,7 +185,7 @@ def _in_sync(changes: Difference, policy: ManagementPolicy) -> Condition:
 def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: MaintenanceDecision) -> Condition:
     past = past_policy(policy, health)
     if not past:
-        return condition(HEALTHY, True, "WithinPolicy", f"{health.small_files} small files of {health.data_files}")
+        return condition(HEALTHY, True, "WithinPolicy", small_files_said(health))
     message = "; ".join(sentence for _, sentence in past)
     next_run = maintenance.operations[Operation.COMPACT].next_run
     if policy.suspended_by is not None:
