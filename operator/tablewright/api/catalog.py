@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 from tablewright.api.conditions import Condition
 from tablewright.api.jobs import JobFields
-from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.objects import ApiModel, KubernetesResource, StatusModel
 from tablewright.api.policy import MaintenanceDefaults, leaves
 from tablewright.api.texts import ObjectName, Region, StorageLocation, WebAddress, Written
 
@@ -123,7 +123,7 @@ class TableCatalogSpec(ApiModel):
         return said | ({"suspend": True} if self.suspend else {})
 
 
-class TableCatalogStatus(ApiModel):
+class TableCatalogStatus(StatusModel):
     observed_generation: int = -1
     conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
 

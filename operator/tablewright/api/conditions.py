@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tablewright.api.objects import ApiModel
+from tablewright.api.objects import StatusModel
 from tablewright.api.texts import Message
 
 READY = "Ready"
@@ -20,7 +20,7 @@ RECONCILING = "Reconciling"  # only while it is true, as the next
 STALLED = "Stalled"
 
 
-class Condition(ApiModel):
+class Condition(StatusModel):
     type: str = Field(max_length=64)
     status: Literal["True", "False", "Unknown"]
     reason: str = Field(max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$")

@@ -41,6 +41,13 @@ class ApiModel(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+class StatusModel(ApiModel):
+    """What the operator itself writes. A field that it does not know was written by a newer one, which was rolled back:
+    that must not make every object of the cluster one that cannot be read. The next status goes without it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class Metadata(BaseModel):
     """The part of `metadata` that is used; the API server's other fields are none of our business."""
 

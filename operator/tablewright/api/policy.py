@@ -12,7 +12,7 @@ from tableformat.maintenance.orphans import OrphanAction, PrefixMismatch
 from tablewright.api.conditions import Condition
 from tablewright.api.durations import Duration, PositiveDuration
 from tablewright.api.jobs import JobFields
-from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.objects import ApiModel, KubernetesResource, StatusModel
 from tablewright.api.quantities import Size
 from tablewright.api.schedules import Cron, TimeZone, Window
 from tablewright.api.texts import ColumnPath, LabelKey, LabelValue, Written
@@ -199,7 +199,7 @@ class TablePolicySpec(MaintenanceFields):
     priority: int = Field(default=0, ge=-_MOST, le=_MOST)
 
 
-class TablePolicyStatus(ApiModel):
+class TablePolicyStatus(StatusModel):
     observed_generation: int = -1
     conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from tablewright.api.conditions import Condition
-from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.objects import ApiModel, KubernetesResource, StatusModel
 from tablewright.api.texts import Message, ObjectName
 
 Count = Annotated[int, Field(ge=0)]
@@ -77,7 +77,7 @@ class MaintenanceRunSpec(ApiModel):
     cherry_pick: CherryPick | None = None
 
 
-class Progress(ApiModel):
+class Progress(StatusModel):
     tasks: Count = 0
     tasks_done: Count = 0
     bytes: Count = 0
@@ -87,7 +87,7 @@ class Progress(ApiModel):
     message: str | None = Field(default=None, max_length=1024)
 
 
-class RunPlan(ApiModel):
+class RunPlan(StatusModel):
     """What would go."""
 
     files: Count = 0
@@ -97,7 +97,7 @@ class RunPlan(ApiModel):
     lines: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(default=(), max_length=20)
 
 
-class RunFigures(ApiModel):
+class RunFigures(StatusModel):
     """A table's figures around a run, as the run counted them at one snapshot."""
 
     snapshot_id: int | None = None
@@ -112,7 +112,7 @@ class RunFigures(ApiModel):
     manifests: Count = 0
 
 
-class RunResult(ApiModel):
+class RunResult(StatusModel):
     snapshot_id: int | None = None
     rewritten_files: Count = 0
     added_files: Count = 0
@@ -135,7 +135,7 @@ class RunResult(ApiModel):
     """A compaction left files alone that were written during the cool-down."""
 
 
-class MaintenanceRunStatus(ApiModel):
+class MaintenanceRunStatus(StatusModel):
     observed_generation: int = -1
     conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
     phase: Phase | None = None

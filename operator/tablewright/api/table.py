@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tablewright.api.conditions import Condition
-from tablewright.api.objects import ApiModel, KubernetesResource
+from tablewright.api.objects import ApiModel, KubernetesResource, StatusModel
 from tablewright.api.policy import MOST_HOLDS, MaintenanceFields, TableLayout, TableRetention
 from tablewright.api.run import Cause, Count, Operation
 from tablewright.api.texts import (
@@ -106,7 +106,7 @@ class ManagedTableSpec(MaintenanceFields):
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
 
 
-class TableIdentity(ApiModel):
+class TableIdentity(StatusModel):
     uuid: str = Field(max_length=36)
     location: str = Field(max_length=2048)
     metadata_location: str = Field(max_length=4096)
@@ -115,7 +115,7 @@ class TableIdentity(ApiModel):
     spec_id: int
 
 
-class CountedFiles(ApiModel):
+class CountedFiles(StatusModel):
     """What a run counted of a table with too many files for the operator to look at each."""
 
     snapshot_id: int  # these were its files: of a later one they say nothing
@@ -127,7 +127,7 @@ class CountedFiles(ApiModel):
     median_file_bytes: Count
 
 
-class HealthFigures(ApiModel):
+class HealthFigures(StatusModel):
     target_file_bytes: Count
     estimated: bool = False  # there are too many files for a look at each, and no run has counted them
     exact: CountedFiles | None = None
@@ -154,7 +154,7 @@ class RunState(StrEnum):
     GONE = "Gone"  # it was deleted before it ended
 
 
-class OperationRecord(ApiModel):
+class OperationRecord(StatusModel):
     """What the next decision needs of the past, so that it does not depend on runs that are deleted by then."""
 
     state: RunState | None = None  # of the last run
@@ -172,7 +172,7 @@ class OperationRecord(ApiModel):
     delete_percent: Count | None = None
 
 
-class OperationStatus(ApiModel):
+class OperationStatus(StatusModel):
     operation: Operation
     last_run: str | None = Field(default=None, max_length=253)
     last_success: datetime | None = None
@@ -190,13 +190,13 @@ class HoldState(StrEnum):
     EXPIRED = "Expired"
 
 
-class HoldStatus(ApiModel):
+class HoldStatus(StatusModel):
     name: str = Field(max_length=200)
     state: HoldState
     message: Note | None = None
 
 
-class EffectiveField(ApiModel):
+class EffectiveField(StatusModel):
     """One field of the policy that holds, and which level gave it."""
 
     field: str = Field(max_length=128)
@@ -204,7 +204,7 @@ class EffectiveField(ApiModel):
     origin: str = Field(max_length=300)
 
 
-class ManagedTableStatus(ApiModel):
+class ManagedTableStatus(StatusModel):
     observed_generation: int = -1
     conditions: tuple[Condition, ...] = Field(default=(), max_length=16)
     identity: TableIdentity | None = None

@@ -79,6 +79,22 @@ def test_the_status_is_the_same_in_the_crd_and_in_the_model(kind: type[Kubernete
         assert without_required(in_crd) == without_required(in_model)
 
 
+@every_kind
+def test_a_field_that_nobody_knows_is_refused_in_a_spec_and_passed_over_in_a_status(
+    kind: type[KubernetesResource],
+) -> None:
+    """A misspelt retention must not mean none; and a newer operator's status must not stop the one that it is rolled
+    back to."""
+
+    def strictness(part: str) -> set[bool]:
+        whole = model_of(kind, part).model_json_schema(by_alias=True)
+        models = [node for node in (whole, *whole.get("$defs", {}).values()) if "properties" in node]
+        return {node.get("additionalProperties", True) for node in models}
+
+    assert strictness("spec") == {False}
+    assert strictness("status") == {True}
+
+
 def defaults(node: Schema, definitions: Schema, path: str = "") -> dict[str, Any]:
     if "$ref" in node:
         node = {**definitions[node["$ref"].rsplit("/", 1)[1]], **{k: v for k, v in node.items() if k != "$ref"}}

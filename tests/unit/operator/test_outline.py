@@ -46,6 +46,15 @@ def test_a_table_that_can_be_read_is_read_whole() -> None:
     assert outline.spec == table.spec
 
 
+def test_a_status_that_a_newer_operator_wrote_is_read_as_far_as_it_is_known() -> None:
+    known = decide(managed_table(), present(small_files=50), [], NOW).status.to_json()
+    newer = {**known, "invented": 1, "health": {**known["health"], "entropy": 2}}
+    newer["operations"] = [{**each, "mood": "good"} for each in known["operations"]]
+    read = parse(ManagedTable, {**garbled_table(), "spec": {"catalogRef": {"name": "lake"}}, "status": newer})
+    assert read.status.to_json() == known
+    assert read.status.operations
+
+
 def test_a_table_without_a_catalog_has_no_outline() -> None:
     assert table_outline({"metadata": METADATA, "spec": {}}) is None
 
