@@ -43,9 +43,11 @@ def decide_deletion(
     runs: Sequence[MaintenanceRun],
     now: datetime,
     *,
+    waits_since: datetime | None = None,
     claimed_by: ManagedTable | None = None,
 ) -> DeletionDecision:
-    """`claimed_by` is an older object that has the same table: it must not lose it to this one's deletion."""
+    """`waits_since` is when it was first found to have to wait, if it was. `claimed_by` is an older object that has the
+    same table: it must not lose it to this one's deletion."""
     identity = table.status.identity
     if claimed_by is not None:
         rival = claimant(claimed_by, seen_from=table)
@@ -55,7 +57,7 @@ def decide_deletion(
     if isinstance(observed, CatalogUnusable) and observed.reason == "CatalogNotFound":
         return DeletionDecision(release=True, note=f"{observed.message}; the table is left as it is")
     if isinstance(observed, CatalogUnusable | TableUnreadable):
-        return deletion_waits(table, observed.message, now)
+        return deletion_waits(observed.message, waits_since, now)
     purge = table.spec.deletion_policy is DeletionPolicy.PURGE
     if isinstance(observed, TablePresent):
         if str(observed.metadata.table_uuid) != identity.uuid:
@@ -68,18 +70,22 @@ def decide_deletion(
         return DeletionDecision(release=True, note="the table is no longer in the catalog")
     unfinished = tuple(run.metadata.name for run in runs if not run.status.is_finished)
     if unfinished:
-        return _stopping(table, unfinished, now)
+        return _stopping(unfinished, waits_since, now)
     return DeletionDecision(drop=drop, release=True)
 
 
-def _stopping(table: ManagedTable, runs: tuple[str, ...], now: datetime) -> DeletionDecision:
+def _stopping(runs: tuple[str, ...], since: datetime | None, now: datetime) -> DeletionDecision:
     """Somebody else's finalizer may keep a run that was stopped, and must not keep the table's object with it."""
-    waits = deletion_waits(table, f"still there, though stopped: {', '.join(runs)}", now)
+    waits = deletion_waits(f"still there, though stopped: {', '.join(runs)}", since, now)
     return waits if waits.release else DeletionDecision(stop_runs=runs, look_again_at=waits.look_again_at)
 
 
-def deletion_waits(table: ManagedTable, obstacle: str, now: datetime) -> DeletionDecision:
-    """The table cannot be looked at or dropped: that is tried again for a while, and not for ever."""
-    if table.metadata.deletion_timestamp and now - table.metadata.deletion_timestamp > LONGEST_HOLD:
+def deletion_waits(obstacle: str, since: datetime | None, now: datetime) -> DeletionDecision:
+    """The table cannot be looked at or dropped: that is tried again for a while, and not for ever.
+
+    The while does not begin with the object's deletion: nobody may have been there to try, and to delete the files of
+    a large table may take longer by itself.
+    """
+    if since is not None and now - since > LONGEST_HOLD:
         return DeletionDecision(release=True, note=f"{obstacle}; given up, what is left of the table stays")
     return DeletionDecision(note=obstacle, look_again_at=now + RETRY)

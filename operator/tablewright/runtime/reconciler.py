@@ -105,6 +105,7 @@ class Reconciler:
         self._locations = locations
         self._poll_interval = poll_interval
         self._catalogs = OpenCatalogs(store, cluster.read_secret, kubeconfig)
+        self._deletions_wait: dict[str, datetime] = {}  # by uid of the table's object: since when
 
     def reconcile(self, key: Key) -> float | None:
         """One pass; returns in how many seconds the key wants the next one, if time alone can change the outcome."""
@@ -183,7 +184,8 @@ class Reconciler:
             self._set_finalizer(metadata, wanted=False)
             return None
         observed = self._observe_for_deletion(table)
-        decision = decide_deletion(table, observed, self.runs_of(table), now, claimed_by=self.older_claim(table))
+        since, rival = self._deletions_wait.get(metadata.uid), self.older_claim(table)
+        decision = decide_deletion(table, observed, self.runs_of(table), now, waits_since=since, claimed_by=rival)
         for name in decision.stop_runs:
             self._cluster.delete_run(table.metadata.namespace, name)
         if decision.drop is not None:
@@ -192,13 +194,17 @@ class Reconciler:
             except NotLeadingError:
                 raise
             except Exception as error:  # whatever the catalog or the storage says: the object must not wait for ever
-                decision = deletion_waits(table, f"the table cannot be dropped: {brief(error)}", now)
+                decision = deletion_waits(f"the table cannot be dropped: {brief(error)}", since, now)
+        if not decision.release:
+            self._deletions_wait.setdefault(metadata.uid, self._clock())  # the try may have taken long
         self._recorder.table_deleted(table, decision)
         if decision.drop is not None:
             # Not on the version that was seen: another pass would tell that the table is not there any more.
             self._cluster.remove_finalizer(ManagedTable.plural, *key_of(obj), metadata.finalizers, FINALIZER)
         elif decision.release:
             self._set_finalizer(metadata, wanted=False)
+        if decision.release:
+            self._deletions_wait.pop(metadata.uid, None)
         return _seconds_until(decision.look_again_at, now)
 
     def _remove_table(self, obj: KubernetesObject, table: ManagedTable, drop: DropTable) -> None:

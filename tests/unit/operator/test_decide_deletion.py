@@ -10,14 +10,15 @@ from tablewright.decide.deletion import LONGEST_HOLD, DropTable, decide_deletion
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
 from tests.unit.operator.values import NOW, decide, managed_table, present, run
 
+LONG_AGO = NOW - LONGEST_HOLD - timedelta(seconds=1)
 
-def deleted(
-    observed: TablePresent | None, policy: str, *, since: timedelta = timedelta(0), management: str = "Full"
-) -> ManagedTable:
+
+def deleted(observed: TablePresent | None, policy: str, *, management: str = "Full") -> ManagedTable:
     """The table's object on its way out, having recorded the observed table."""
     table = managed_table(deletionPolicy=policy, managementPolicy=management)
     status = decide(table, observed, [], NOW).status if observed else table.status
-    metadata = table.metadata.model_copy(update={"deletion_timestamp": NOW - since})
+    long_ago = NOW - LONGEST_HOLD * 2  # nobody may have been there to do anything about it
+    metadata = table.metadata.model_copy(update={"deletion_timestamp": long_ago})
     return table.model_copy(update={"status": status, "metadata": metadata})
 
 
@@ -71,8 +72,7 @@ def test_an_unreachable_table_holds_the_object_for_a_while_and_not_for_ever(obse
     first = decide_deletion(deleted(present(), "Purge"), observed, [], NOW)
     assert not first.release
     assert first.look_again_at is not None
-    late = deleted(present(), "Purge", since=LONGEST_HOLD + timedelta(seconds=1))
-    last = decide_deletion(late, observed, [], NOW)
+    last = decide_deletion(deleted(present(), "Purge"), observed, [], NOW, waits_since=LONG_AGO)
     assert last.release
     assert last.drop is None
 
@@ -90,8 +90,8 @@ def test_runs_are_stopped_before_the_table_is_dropped() -> None:
 
 def test_a_run_that_stays_though_it_was_stopped_does_not_hold_the_object_for_ever() -> None:
     observed = present()
-    table = deleted(observed, "Purge", since=LONGEST_HOLD + timedelta(seconds=1))
-    decision = decide_deletion(table, observed, [run("kept-by-a-strangers-finalizer", "Running")], NOW)
+    runs = [run("kept-by-a-strangers-finalizer", "Running")]
+    decision = decide_deletion(deleted(observed, "Purge"), observed, runs, NOW, waits_since=LONG_AGO)
     assert (decision.drop, decision.release) == (None, True)
     assert "kept-by-a-strangers-finalizer" in decision.note
 
@@ -128,8 +128,9 @@ def test_a_table_that_an_older_object_has_is_not_dropped_with_the_younger(policy
 
 
 def test_a_table_that_cannot_be_dropped_holds_its_object_for_a_while_and_not_for_ever() -> None:
-    young = deletion_waits(deleted(present(), "Purge"), "access denied", NOW)
-    assert (young.release, young.look_again_at is not None) == (False, True)
-    old = deletion_waits(deleted(present(), "Purge", since=LONGEST_HOLD * 2), "access denied", NOW)
+    for since in (None, NOW - LONGEST_HOLD / 2):
+        young = deletion_waits("access denied", since, NOW)
+        assert (young.release, young.look_again_at is not None) == (False, True)
+    old = deletion_waits("access denied", LONG_AGO, NOW)
     assert old.release
     assert "access denied" in old.note

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ class Going:
     """A table with some history whose object is being deleted, and the operator that sees to it."""
 
     def __init__(self, folder: Path) -> None:
-        self.warehouse = folder / "warehouse"
+        self.warehouse, self.versions = folder / "warehouse", 0
         where = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{self.warehouse}"}
         self.catalog: Catalog = open_catalog(SqlConfig(name="lake", **where))
         self.catalog.create_namespace("sales")
@@ -49,10 +50,15 @@ class Going:
         """A new one, which knows what the one before wrote."""
         world = World(self.spec)
         world.server.answers["/pods$"] = Answer(200, {"items": list(pods)})
-        going = {"deletionTimestamp": NOW.isoformat(), "finalizers": [FINALIZER]}
+        self.tell(world)
+        return world
+
+    def tell(self, world: World) -> None:
+        """Of the object, as it is now."""
+        self.versions += 1
+        going = {"deletionTimestamp": NOW.isoformat(), "finalizers": [FINALIZER], "resourceVersion": str(self.versions)}
         spec = {**TABLE, "deletionPolicy": "Purge", "identifier": {"namespace": "sales", "name": "events"}}
         world.see("ManagedTable", "events", spec, metadata=going, status=self.status)
-        return world
 
     def work(self, world: World) -> bool:
         """One pass; whether it let the object go."""
@@ -163,3 +169,30 @@ def test_nothing_is_purged_while_a_pod_of_a_stopped_run_may_still_write(going: G
     assert going.catalog.table_exists(NAME)
     assert "have not ended yet: Running" in world.server.written("events.k8s.io")[0]["note"]
     assert going.work(going.operator(pods[1]))
+
+
+def test_an_operator_that_was_away_when_the_object_was_deleted_tries_as_long_as_any(going: Going) -> None:
+    world = going.operator({"metadata": {"name": "driver"}, "status": {"phase": "Running"}})
+    world.now += timedelta(hours=1)
+    assert not going.work(world)
+    world.server.answers["/pods$"] = Answer(200, {"items": []})
+    world.now += timedelta(minutes=1)
+    assert going.work(world)
+    assert going.files() == []
+
+
+def test_a_purge_that_takes_long_is_not_given_up_for_one_file(going: Going, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = going.operator()
+
+    def slow(self: LocalStore, locations: list[str]) -> Deleted:
+        world.now += timedelta(hours=1)
+        return Deleted((), failed=dict.fromkeys(locations, "slow down"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "delete", slow)
+        assert not going.work(world)
+        going.tell(world)
+        assert not going.work(world)
+    going.tell(world)
+    assert going.work(world)
+    assert going.files() == []
