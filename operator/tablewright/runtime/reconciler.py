@@ -25,7 +25,14 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
 from tablewright.decide.claims import claimant, older_claim
-from tablewright.decide.deletion import FINALIZER, DropTable, decide_deletion, deletion_waits, wants_finalizer
+from tablewright.decide.deletion import (
+    FINALIZER,
+    DeletionDecision,
+    DropTable,
+    decide_deletion,
+    deletion_waits,
+    wants_finalizer,
+)
 from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
@@ -188,24 +195,28 @@ class Reconciler:
         decision = decide_deletion(table, observed, self.runs_of(table), now, waits_since=since, claimed_by=rival)
         for name in decision.stop_runs:
             self._cluster.delete_run(table.metadata.namespace, name)
-        if decision.drop is not None:
-            try:
+        try:
+            if decision.drop is not None:
                 self._remove_table(obj, table, decision.drop)
-            except NotLeadingError:
-                raise
-            except Exception as error:  # whatever the catalog or the storage says: the object must not wait for ever
-                decision = deletion_waits(f"the table cannot be dropped: {brief(error)}", since, now)
+        except NotLeadingError:
+            raise
+        except Exception as error:  # whatever the catalog or the storage says: the object must not wait for ever
+            decision = deletion_waits(f"the table cannot be dropped: {brief(error)}", since, now)
+        self._release(metadata, table, decision)
+        return _seconds_until(decision.look_again_at, now)
+
+    def _release(self, metadata: Metadata, table: ManagedTable, decision: DeletionDecision) -> None:
+        """Tells what became of the table, and lets the object go, or remembers since when it has to wait."""
         if not decision.release:
             self._deletions_wait.setdefault(metadata.uid, self._clock())  # the try may have taken long
         self._recorder.table_deleted(table, decision)
         if decision.drop is not None:
             # Not on the version that was seen: another pass would tell that the table is not there any more.
-            self._cluster.remove_finalizer(ManagedTable.plural, *key_of(obj), metadata.finalizers, FINALIZER)
+            self._cluster.remove_finalizer(ManagedTable.plural, *table.key, metadata.finalizers, FINALIZER)
         elif decision.release:
             self._set_finalizer(metadata, wanted=False)
         if decision.release:
             self._deletions_wait.pop(metadata.uid, None)
-        return _seconds_until(decision.look_again_at, now)
 
     def _remove_table(self, obj: KubernetesObject, table: ManagedTable, drop: DropTable) -> None:
         catalog = self.open_catalog(table)
