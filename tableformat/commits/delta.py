@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
-from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -18,24 +17,15 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadataV3
-from pyiceberg.table.snapshots import (
-    Operation,
-    Snapshot,
-    SnapshotSummaryCollector,
-    Summary,
-    update_snapshot_summaries,
-)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tableformat.commits.counting import counted
 from tableformat.commits.errors import CommitConflict
-from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
+from tableformat.commits.manifests import FullManifestWriter
 from tableformat.commits.memory import CommitMemory
-from tableformat.commits.times import next_snapshot_ms
-from tableformat.errors import PermanentError
-from tableformat.inspection import live_file, read_manifests, schema_of_spec
+from tableformat.commits.snapshot_writer import SnapshotWriter
+from tableformat.inspection import live_file, read_manifests
 from tableformat.inspection.manifests import path_bounds
 
 
@@ -75,53 +65,26 @@ def snapshot_with_delta(table: Table, head: Snapshot | None, delta: Delta, memor
 class _DeltaWriter:
     def __init__(self, table: Table, head: Snapshot | None, delta: Delta, memory: CommitMemory) -> None:
         self._table = table
-        self._metadata = table.metadata
         self._head = head
         self._delta = delta
         self._memory = memory
-        self._snapshot_id = memory.snapshot_id
-        self._locations = table.location_provider()
-        self._collector = SnapshotSummaryCollector(
-            int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
-        )
+        self._writer = SnapshotWriter(table, memory.snapshot_id)
+        self._collector = self._writer.summary_collector()
         self._found: set[str] = set()
-        self._codec: AvroCompressionCodec = self._metadata.properties.get(
-            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-        )  # type: ignore[assignment]  # a string to the type checker; the writer refuses what is no codec
 
     def write(self) -> Snapshot:
-        metadata, head = self._metadata, self._head
-        before = [] if head is None else read_manifests(self._table.io, head)
+        before = [] if self._head is None else read_manifests(self._table.io, self._head)
         kept = [self._filtered(manifest) for manifest in before]
         if missing := self._delta.removed.keys() - self._found:
             name = ".".join(self._table.name())
             raise CommitConflict(f"table {name}: {len(missing)} files are gone already, one is {min(missing)}")
-        path = self._locations.new_metadata_location(self._memory.new_list_name())
-        first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
-        sequence_number = metadata.next_sequence_number()
-        added_rows = write_manifest_list(
-            self._table.io.new_output(path),
-            [*self._added(), *kept],
-            format_version=metadata.format_version,
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=head.snapshot_id if head else None,
-            sequence_number=sequence_number,
-            first_row_id=first_row_id,
-            avro_compression=self._codec,
-        )
-        changes = self._collector.build() | dict(self._delta.summary)
-        return Snapshot(
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=head.snapshot_id if head else None,
-            sequence_number=sequence_number,
-            timestamp_ms=next_snapshot_ms(metadata),
-            manifest_list=path,
-            summary=update_snapshot_summaries(
-                Summary(self._delta.operation, **changes), head.summary if head else None
-            ),
-            schema_id=metadata.current_schema_id,
-            first_row_id=first_row_id,
-            added_rows=added_rows if first_row_id is not None else None,
+        manifests = [*self._added(), *kept]
+        return self._writer.snapshot(
+            self._writer.path(self._memory.new_list_name()),
+            self._head,
+            manifests,
+            self._delta.operation,
+            self._collector.build() | dict(self._delta.summary),
         )
 
     def _added(self) -> list[ManifestFile]:
@@ -136,7 +99,7 @@ class _DeltaWriter:
                 for new in files:
                     entry = ManifestEntry.from_args(
                         status=ManifestEntryStatus.ADDED,
-                        snapshot_id=self._snapshot_id,
+                        snapshot_id=self._writer.snapshot_id,
                         sequence_number=new.sequence_number,
                         file_sequence_number=None,
                         data_file=new.file,
@@ -182,23 +145,8 @@ class _DeltaWriter:
 
     def _count(self, count: Callable[..., None], entry: ManifestEntry) -> None:
         file = counted(live_file(entry))
-        count(file, schema=self._schema(file.spec_id), partition_spec=self._metadata.specs()[file.spec_id])
-
-    def _schema(self, spec_id: int) -> Schema:
-        schema = schema_of_spec(self._metadata, spec_id)
-        if schema is None:
-            name = ".".join(self._table.name())
-            raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
-        return schema
+        spec = self._table.metadata.specs()[file.spec_id]
+        count(file, schema=self._writer.schema(file.spec_id), partition_spec=spec)
 
     def _manifest(self, spec_id: int, content: ManifestContent) -> FullManifestWriter:
-        path = self._locations.new_metadata_location(self._memory.new_manifest_name())
-        return FullManifestWriter(
-            self._metadata.format_version,
-            content,
-            self._metadata.specs()[spec_id],
-            self._schema(spec_id),
-            self._table.io.new_output(path),
-            self._snapshot_id,
-            self._codec,
-        )
+        return self._writer.manifest(self._writer.path(self._memory.new_manifest_name()), spec_id, content)

@@ -11,20 +11,16 @@ import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.manifest import ManifestContent, ManifestFile
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadataV3
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.typedef import Record
 
 from tableformat.commits.entries import CarriedEntries, carried_entries
-from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
 from tableformat.commits.runs import RUN_ID
-from tableformat.commits.times import next_snapshot_ms
+from tableformat.commits.snapshot_writer import SnapshotWriter
 from tableformat.errors import PermanentError
-from tableformat.inspection import manifest_first_row_id, schema_of_spec
+from tableformat.inspection import manifest_first_row_id
 
 
 class EntriesDoNotMatch(PermanentError):
@@ -58,7 +54,8 @@ def manifests_asked_for(total_bytes: int, target_bytes: int) -> int:
 
 
 def rewrite_manifests_of(table: Table, groups: Sequence[MergedManifests]) -> RewrittenManifests:
-    writer = _GroupWriter(table, table.metadata.new_snapshot_id())
+    snapshot_id = table.metadata.new_snapshot_id()
+    writer = _GroupWriter(table, snapshot_id)
     written: list[ManifestFile] = []
     total = 0
     for group in groups:
@@ -66,13 +63,13 @@ def rewrite_manifests_of(table: Table, groups: Sequence[MergedManifests]) -> Rew
         written += writer.write(group, entries)
         total += len(entries.records)
     replaced = {each.manifest_path: manifest_first_row_id(each) for group in groups for each in group.manifests}
-    return RewrittenManifests(writer.snapshot_id, replaced, tuple(written), total)
+    return RewrittenManifests(snapshot_id, replaced, tuple(written), total)
 
 
 class _GroupWriter:
     def __init__(self, table: Table, snapshot_id: int) -> None:
-        self.snapshot_id = snapshot_id
         self._table = table
+        self._writer = SnapshotWriter(table, snapshot_id)
         self._commit = uuid.uuid4()
         self._numbers = itertools.count()
 
@@ -83,7 +80,7 @@ class _GroupWriter:
             format_version=self._table.metadata.format_version,
             content=group.content,
             spec=self._table.metadata.specs()[group.spec_id],
-            schema=_schema(self._table, group.spec_id),
+            schema=self._writer.schema(group.spec_id),
             order=_order,
         )
         number = len(entries.records)
@@ -113,16 +110,8 @@ class _GroupWriter:
                     self._table.io.delete(manifest.manifest_path)
 
     def _write_part(self, group: MergedManifests, entries: CarriedEntries, start: int, end: int) -> ManifestFile:
-        path = self._table.location_provider().new_metadata_location(f"{self._commit}-m{next(self._numbers)}.avro")
-        with FullManifestWriter(
-            self._table.metadata.format_version,
-            group.content,
-            self._table.metadata.specs()[group.spec_id],
-            _schema(self._table, group.spec_id),
-            self._table.io.new_output(path),
-            self.snapshot_id,
-            _codec(self._table),
-        ) as writer:
+        path = self._writer.path(f"{self._commit}-m{next(self._numbers)}.avro")
+        with self._writer.manifest(path, group.spec_id, group.content) as writer:
             writer.write_encoded(entries.part(start, end))
         return writer.to_manifest_file()
 
@@ -132,21 +121,7 @@ def snapshot_with(
 ) -> Snapshot:
     """The head's snapshot with the new manifests in the place of the old. `current` has all those that are replaced."""
     kept = [manifest for manifest in current if manifest.manifest_path not in rewritten.replaced]
-    metadata = table.metadata
-    path = table.location_provider().new_metadata_location(f"snap-{rewritten.snapshot_id}-0-{uuid.uuid4()}.avro")
-    first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
-    sequence_number = metadata.next_sequence_number()
-    added_rows = write_manifest_list(
-        table.io.new_output(path),
-        # The writer of a list sets the sequence number of its attempt in the values that it gets.
-        [*(ManifestFile(*(each[place] for place in range(len(each)))) for each in rewritten.manifests), *kept],
-        format_version=metadata.format_version,
-        snapshot_id=rewritten.snapshot_id,
-        parent_snapshot_id=head.snapshot_id,
-        sequence_number=sequence_number,
-        first_row_id=first_row_id,
-        avro_compression=_codec(table),
-    )
+    writer = SnapshotWriter(table, rewritten.snapshot_id)
     changes = {
         "manifests-created": str(len(rewritten.manifests)),
         "manifests-kept": str(len(kept)),
@@ -154,33 +129,10 @@ def snapshot_with(
         "entries-processed": str(rewritten.entries),
         RUN_ID: run_id,
     }
-    # PyIceberg computes the totals of the operations that it writes itself, which `replace` is not one of.
-    totals = update_snapshot_summaries(Summary(Operation.OVERWRITE, **changes), head.summary)
-    return Snapshot(
-        snapshot_id=rewritten.snapshot_id,
-        parent_snapshot_id=head.snapshot_id,
-        sequence_number=sequence_number,
-        timestamp_ms=next_snapshot_ms(metadata),
-        manifest_list=path,
-        summary=Summary(Operation.REPLACE, **totals.additional_properties),
-        schema_id=metadata.current_schema_id,
-        first_row_id=first_row_id,
-        added_rows=added_rows if first_row_id is not None else None,
-    )
-
-
-def _schema(table: Table, spec_id: int) -> Schema:
-    schema = schema_of_spec(table.metadata, spec_id)
-    if schema is None:
-        name = ".".join(table.name())
-        raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
-    return schema
-
-
-def _codec(table: Table) -> AvroCompressionCodec:
-    return table.metadata.properties.get(  # type: ignore[return-value]  # the writer refuses what is no codec
-        TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-    )
+    # The writer of a list sets the sequence number of its attempt in the values that it gets.
+    own = [ManifestFile(*(each[place] for place in range(len(each)))) for each in rewritten.manifests]
+    path = writer.path(f"snap-{rewritten.snapshot_id}-0-{uuid.uuid4()}.avro")
+    return writer.snapshot(path, head, [*own, *kept], Operation.REPLACE, changes)
 
 
 def _order(partition: Record) -> tuple[Hashable, ...]:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pyiceberg.avro.codecs import AvroCompressionCodec
-from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -23,20 +21,17 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadataV3
-from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector
 
 from tableformat.commits.counting import counted
 from tableformat.commits.entries import filtered_entries
-from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
+from tableformat.commits.manifests import FullManifestWriter
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import AddedFile, Replacement
-from tableformat.commits.times import next_snapshot_ms
+from tableformat.commits.snapshot_writer import SnapshotWriter
 from tableformat.commits.validation import ReplacementBase, TouchedManifest
-from tableformat.errors import PermanentError
-from tableformat.inspection import manifest_first_row_id, schema_of_spec
+from tableformat.inspection import manifest_first_row_id
 
 _ENTRIES_PER_MANIFEST = 10_000
 _WRITERS = 2  # each has the entries of a manifest in memory
@@ -55,63 +50,29 @@ def prepare_snapshot(
     table: Table, base: ReplacementBase, replacement: Replacement, memory: CommitMemory, *, summary: Mapping[str, str]
 ) -> PreparedSnapshot:
     """Writes what the snapshot needs and earlier attempts have not written yet."""
-    return _SnapshotWriter(table, memory).write(base, replacement, summary)
+    return _ReplaceWriter(table, memory).write(base, replacement, summary)
 
 
-class _SnapshotWriter:
+class _ReplaceWriter:
     def __init__(self, table: Table, memory: CommitMemory) -> None:
         self._table = table
         self._memory = memory
         self._metadata = table.metadata
-        self._snapshot_id = memory.snapshot_id
-        self._locations = table.location_provider()
-        self._codec: AvroCompressionCodec = self._metadata.properties.get(
-            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-        )  # type: ignore[assignment]  # a string to the type checker; the writer refuses what is no codec
+        self._writer = SnapshotWriter(table, memory.snapshot_id)
 
     def write(self, base: ReplacementBase, replacement: Replacement, extra: Mapping[str, str]) -> PreparedSnapshot:
-        collector = SnapshotSummaryCollector(
-            int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
+        collector = self._writer.summary_collector()
+        own = [*self._added(base, replacement, collector), *self._filtered(base, collector)]
+        changes = {
+            "manifests-created": str(len(own)),
+            "manifests-kept": str(len(base.kept)),
+            "manifests-replaced": str(len(base.touched)),
+        }
+        path = self._noted(self._memory.new_list_name())
+        snapshot = self._writer.snapshot(
+            path, base.head, [*own, *base.kept], Operation.REPLACE, collector.build() | changes | dict(extra)
         )
-        manifests = self._added(base, replacement, collector)
-        manifests += self._filtered(base, collector)
-        own = [manifest.manifest_path for manifest in manifests]
-        created = len(manifests)
-        manifests += base.kept
-        sequence_number = self._metadata.next_sequence_number()
-        path = self._locations.new_metadata_location(self._memory.new_list_name())
-        first_row_id = (self._metadata.next_row_id or 0) if isinstance(self._metadata, TableMetadataV3) else None
-        added_rows = write_manifest_list(
-            self._output(path),
-            manifests,
-            format_version=self._metadata.format_version,
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=base.head.snapshot_id,
-            sequence_number=sequence_number,
-            first_row_id=first_row_id,
-            avro_compression=self._codec,
-        )
-        snapshot = Snapshot(
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=base.head.snapshot_id,
-            sequence_number=sequence_number,
-            timestamp_ms=next_snapshot_ms(self._metadata),
-            manifest_list=path,
-            summary=_summary(
-                base.head,
-                collector.build()
-                | {
-                    "manifests-created": str(created),
-                    "manifests-kept": str(len(base.kept)),
-                    "manifests-replaced": str(len(base.touched)),
-                }
-                | dict(extra),
-            ),
-            schema_id=self._metadata.current_schema_id,
-            first_row_id=first_row_id,
-            added_rows=added_rows if first_row_id is not None else None,
-        )
-        return PreparedSnapshot(snapshot, (*own, path))
+        return PreparedSnapshot(snapshot, (*(manifest.manifest_path for manifest in own), path))
 
     def _added(
         self, base: ReplacementBase, replacement: Replacement, collector: SnapshotSummaryCollector
@@ -134,7 +95,7 @@ class _SnapshotWriter:
                 writer.add(
                     ManifestEntry.from_args(
                         status=ManifestEntryStatus.ADDED,
-                        snapshot_id=self._snapshot_id,
+                        snapshot_id=self._writer.snapshot_id,
                         sequence_number=sequence_number,
                         file_sequence_number=None,
                         data_file=file,
@@ -163,11 +124,11 @@ class _SnapshotWriter:
             self._table.io,
             [touched.manifest for touched in together],
             {touched.manifest.manifest_path: touched.removed for touched in together},
-            snapshot_id=self._snapshot_id,
+            snapshot_id=self._writer.snapshot_id,
             format_version=self._metadata.format_version,
             content=first.content,
             spec=self._metadata.specs()[first.partition_spec_id],
-            schema=self._schema(first.partition_spec_id),
+            schema=self._writer.schema(first.partition_spec_id),
         )
         with self._manifest(first.partition_spec_id, first.content) as writer:
             writer.write_encoded(entries)
@@ -175,30 +136,15 @@ class _SnapshotWriter:
 
     def _count(self, count: Callable[..., None], data_file: DataFile) -> None:
         spec = self._metadata.specs()[data_file.spec_id]
-        count(data_file, schema=self._schema(data_file.spec_id), partition_spec=spec)
-
-    def _schema(self, spec_id: int) -> Schema:
-        schema = schema_of_spec(self._metadata, spec_id)
-        if schema is None:
-            name = ".".join(self._table.name())
-            raise PermanentError(f"table {name}: partition spec {spec_id} cannot be understood; nothing was committed")
-        return schema
+        count(data_file, schema=self._writer.schema(data_file.spec_id), partition_spec=spec)
 
     def _manifest(self, spec_id: int, content: ManifestContent) -> FullManifestWriter:
-        path = self._locations.new_metadata_location(self._memory.new_manifest_name())
-        return FullManifestWriter(
-            self._metadata.format_version,
-            content,
-            self._metadata.specs()[spec_id],
-            self._schema(spec_id),
-            self._output(path),
-            self._snapshot_id,
-            self._codec,
-        )
+        return self._writer.manifest(self._noted(self._memory.new_manifest_name()), spec_id, content)
 
-    def _output(self, path: str) -> OutputFile:
+    def _noted(self, name: str) -> str:
+        path = self._writer.path(name)
         self._memory.note(path)
-        return self._table.io.new_output(path)
+        return path
 
 
 def _together(touched: Sequence[TouchedManifest]) -> list[list[TouchedManifest]]:
@@ -235,9 +181,3 @@ def data_file_of(added: AddedFile) -> DataFile:
     )
     data_file.spec_id = added.spec_id
     return data_file
-
-
-def _summary(parent: Snapshot, changes: dict[str, str]) -> Summary:
-    # PyIceberg computes the totals of the operations that it writes itself, which `replace` is not one of.
-    totals = update_snapshot_summaries(Summary(Operation.OVERWRITE, **changes), parent.summary)
-    return Summary(Operation.REPLACE, **totals.additional_properties)
