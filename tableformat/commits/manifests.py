@@ -3,11 +3,11 @@
 PyIceberg writes manifests of data files, and up to format version 2, only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from types import TracebackType
-from typing import cast
+from typing import Final, cast
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.avro.encoder import BinaryEncoder
@@ -29,6 +29,7 @@ from pyiceberg.manifest import (
 from pyiceberg.manifest import write_manifest_list as write_older_manifest_list
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
 from pyiceberg.typedef import Record, TableVersion
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
@@ -40,6 +41,21 @@ _REFERENCED_DATA_FILE = 143
 _EQUALITY_IDS = NestedField(
     135, "equality_ids", ListType(element_id=136, element_type=IntegerType(), element_required=True), required=False
 )
+# Iceberg's names, in Avro's words. Java's manifests do not follow the property, so a table works with any.
+_CODECS: Final[Mapping[str, AvroCompressionCodec]] = {
+    "gzip": "deflate",
+    "deflate": "deflate",
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "bzip2": "bzip2",
+    "uncompressed": "null",
+    "null": "null",
+}
+
+
+def manifest_codec(properties: Mapping[str, str]) -> AvroCompressionCodec:
+    """As the table asks, as far as it can be had: by gzip where it asks for Snappy, or for what nobody knows."""
+    return _CODECS.get(properties.get(TableProperties.WRITE_AVRO_COMPRESSION, "").lower(), "deflate")
 
 
 class FullManifestWriter(ManifestWriterV2):

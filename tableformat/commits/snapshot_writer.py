@@ -6,17 +6,17 @@ ask for, and the numbers that a snapshot carries, are the same for all of them.
 
 from collections.abc import Mapping, Sequence
 
-from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 
-from tableformat.commits.manifests import FullManifestWriter, write_manifest_list
+from tableformat.commits.manifests import FullManifestWriter, manifest_codec, write_manifest_list
 from tableformat.commits.times import next_snapshot_ms
 from tableformat.errors import PermanentError
 from tableformat.inspection import schema_of_spec
+from tableformat.properties import read_number
 
 
 class SnapshotWriter:
@@ -25,9 +25,7 @@ class SnapshotWriter:
         self._table = table
         self._metadata = table.metadata
         self._locations = table.location_provider()
-        self._codec: AvroCompressionCodec = self._metadata.properties.get(
-            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-        )  # type: ignore[assignment]  # a string to the type checker; the writer refuses what is no codec
+        self._codec = manifest_codec(self._metadata.properties)
 
     def path(self, name: str) -> str:
         """Where the table keeps a file of its metadata."""
@@ -35,7 +33,7 @@ class SnapshotWriter:
 
     def summary_collector(self) -> SnapshotSummaryCollector:
         return SnapshotSummaryCollector(
-            int(self._metadata.properties.get(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, 0))
+            read_number(self._metadata.properties, TableProperties.WRITE_PARTITION_SUMMARY_LIMIT) or 0
         )
 
     def schema(self, spec_id: int) -> Schema:

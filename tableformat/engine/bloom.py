@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.types import BooleanType, ListType, MapType, NestedField, PrimitiveType, StructType
 
+from tableformat.properties import positive_number, read_number
+
 _ENABLED = "write.parquet.bloom-filter-enabled.column."
 _FALSE_POSITIVES = "write.parquet.bloom-filter-fpp.column."
 _DISTINCT = "write.parquet.bloom-filter-ndv.column."
@@ -44,9 +46,9 @@ def bloom_filters(schema: Schema, properties: Mapping[str, str]) -> dict[int, tu
         filters = tuple(
             BloomFilter(
                 path,
-                false_positives=float(properties.get(_FALSE_POSITIVES + name, "0.01")),
-                distinct=int(properties[_DISTINCT + name]) if _DISTINCT + name in properties else None,
-                max_bytes=int(properties.get(_MAX_BYTES, 1024 * 1024)),
+                false_positives=_share(properties.get(_FALSE_POSITIVES + name, ""), default=0.01),
+                distinct=read_number(properties, _DISTINCT + name),
+                max_bytes=positive_number(properties, _MAX_BYTES, 1024 * 1024),
             )
             for leaf, path in _leaves(column, column.name)
             if (name := schema.find_column_name(leaf.field_id)) in wanted
@@ -56,6 +58,14 @@ def bloom_filters(schema: Schema, properties: Mapping[str, str]) -> dict[int, tu
         if filters:
             found[place] = filters
     return found
+
+
+def _share(text: str, *, default: float) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        return default
+    return share if 0 < share < 1 else default
 
 
 def _leaves(field: NestedField, path: str) -> list[tuple[NestedField, str]]:

@@ -41,6 +41,8 @@ from pyiceberg.types import (
 from pyiceberg.utils.decimal import decimal_to_bytes, unscaled_to_decimal
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
 
+from tableformat.properties import read_number
+
 _COUNTS = MetricsMode(MetricModeTypes.COUNTS)
 _NONE = MetricsMode(MetricModeTypes.NONE)
 _FORMS: dict[type[PrimitiveType], str] = {
@@ -114,7 +116,7 @@ class _Modes:
         usual = match_metrics_mode(TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
         self._default = _mode_of(default, otherwise=usual) if default else usual
         # A very wide table has statistics of its first columns only, unless it asks for more.
-        self._inferred = len(schema.field_ids) if default else int(properties.get(_MAX_INFERRED_COLUMNS, "100"))
+        self._inferred = len(schema.field_ids) if default else _inferred(properties)
 
     def of_leaf(self, leaf: NestedField, repeated: bool, *, position: int) -> MetricsMode:
         name = self._schema.find_column_name(leaf.field_id)
@@ -124,6 +126,11 @@ class _Modes:
         else:
             mode = self._default if position < self._inferred else _NONE
         return _COUNTS if repeated and mode.type in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL) else mode
+
+
+def _inferred(properties: Mapping[str, str]) -> int:
+    number = read_number(properties, _MAX_INFERRED_COLUMNS)
+    return 100 if number is None or number < 0 else number
 
 
 def _mode_of(text: str, *, otherwise: MetricsMode) -> MetricsMode:

@@ -27,13 +27,18 @@ from tableformat.engine.projection import arrow_schema
 from tableformat.engine.sizing import files_for
 from tableformat.engine.statistics import file_statistics, leaf_columns, long_bounds, nan_counts
 from tableformat.engine.task import RewriteTask, WrittenFile
+from tableformat.properties import positive_number, read_number
 
 logger = logging.getLogger(__name__)
 
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ROW_GROUP_ROWS = 1024 * 1024
 _MOST_ROW_GROUP_ROWS = 64 * 1024 * 1024  # pyarrow divides what is more
-_CODECS = {"uncompressed": "none"}
+CODECS = {
+    **{codec: codec for codec in ("zstd", "snappy", "gzip", "brotli", "lz4", "lz4_raw")},
+    "uncompressed": "none",
+}
+"""By Iceberg's names, pyarrow's."""
 _CODECS_WITH_LEVELS = ("gzip", "brotli", "zstd")
 
 
@@ -70,10 +75,10 @@ class RollingWriter:
         )
         self._leaves = leaf_columns(task.schema, task.table_properties)
         self._locations = load_location_provider(task.table_location, dict(task.table_properties))
-        self._row_group_bytes = int(
-            task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES)
+        self._row_group_bytes = positive_number(
+            task.table_properties, TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES
         )
-        limit = int(task.table_properties.get(TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS))
+        limit = positive_number(task.table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS)
         self._row_group_rows = min(limit, _MOST_ROW_GROUP_ROWS)
         self._attempt = uuid.uuid4()
         self._rows_expected = task.source_records if rows_expected is None else rows_expected
@@ -215,23 +220,31 @@ def write_partitions(
     return tuple(files)
 
 
+def codec_name(properties: Mapping[str, str]) -> str:
+    """What the table wants files compressed by, which may be none of `CODECS`."""
+    return properties.get(TableProperties.PARQUET_COMPRESSION, TableProperties.PARQUET_COMPRESSION_DEFAULT).lower()
+
+
 def parquet_options(properties: Mapping[str, str]) -> dict[str, object]:
     """The table's `write.parquet.*` properties in pyarrow's words."""
-    codec = properties.get(TableProperties.PARQUET_COMPRESSION, TableProperties.PARQUET_COMPRESSION_DEFAULT).lower()
-    level = properties.get(TableProperties.PARQUET_COMPRESSION_LEVEL)
-    options: dict[str, object] = {
-        "compression": _CODECS.get(codec, codec),
-        # A level may be left over from another codec: to the rest it means nothing, as in Iceberg's own writer.
-        "compression_level": int(level) if level is not None and codec in _CODECS_WITH_LEVELS else None,
-        "data_page_size": _number(properties, TableProperties.PARQUET_PAGE_SIZE_BYTES, 1024 * 1024),
-        "dictionary_pagesize_limit": _number(properties, TableProperties.PARQUET_DICT_SIZE_BYTES, 2 * 1024 * 1024),
-        "max_rows_per_page": _number(properties, TableProperties.PARQUET_PAGE_ROW_LIMIT, 20_000),
+    codec = codec_name(properties)
+    return {
+        "compression": CODECS[codec],
+        "compression_level": _level(codec, read_number(properties, TableProperties.PARQUET_COMPRESSION_LEVEL)),
+        "data_page_size": positive_number(properties, TableProperties.PARQUET_PAGE_SIZE_BYTES, 1024 * 1024),
+        "dictionary_pagesize_limit": positive_number(
+            properties, TableProperties.PARQUET_DICT_SIZE_BYTES, 2 * 1024 * 1024
+        ),
+        "max_rows_per_page": positive_number(properties, TableProperties.PARQUET_PAGE_ROW_LIMIT, 20_000),
     }
-    return options
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    return int(properties.get(name, default))
+def _level(codec: str, level: int | None) -> int | None:
+    """A level may be left over from another codec: to the rest it means nothing, as in Iceberg's own writer."""
+    if level is None or codec not in _CODECS_WITH_LEVELS:
+        return None
+    least, most = pa.Codec.minimum_compression_level(codec), pa.Codec.maximum_compression_level(codec)
+    return level if least <= level <= most else None
 
 
 def remove_files(io: FileIO, paths: Iterable[str]) -> None:

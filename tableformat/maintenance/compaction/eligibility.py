@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -35,6 +35,7 @@ from pyiceberg.types import (
 
 from tableformat.engine.deletes import column_path
 from tableformat.engine.reading import READABLE_FORMATS
+from tableformat.engine.writing import CODECS, codec_name
 from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 
@@ -82,6 +83,12 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
 
 def require_rewritable_columns(table: Table) -> None:
     name = ".".join(table.name())
+    if (codec := codec_name(table.properties)) not in CODECS:
+        raise UnsupportedTable(
+            name,
+            f"its files are to be compressed by {codec!r}, which the kernel does not write",
+            f"Set its property {TableProperties.PARQUET_COMPRESSION} to one of {', '.join(CODECS)}",
+        )
     for field in table.metadata.schema()._lazy_id_to_field.values():
         if not isinstance(field.field_type, _KNOWN_TYPES):
             raise UnsupportedTable(
