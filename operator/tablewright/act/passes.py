@@ -44,6 +44,10 @@ class CatalogNotUsableError(TablewrightError):
         self.reason = reason
 
 
+class RunRefusedError(TablewrightError):
+    """No run can be created now: a quota is used up, or an admission rule forbids it; somebody has to change that."""
+
+
 class World(Protocol):
     """What a pass needs from where it runs."""
 
@@ -63,7 +67,9 @@ class World(Protocol):
         """What is wrong with policies that select the table and cannot be read; they are no part of its policy."""
         ...
 
-    def start_run(self, table: ManagedTable, start: StartRun) -> None: ...
+    def start_run(self, table: ManagedTable, start: StartRun) -> None:
+        """Raises `RunRefusedError` where that is not allowed; the table is told of then, and its other work goes on."""
+        ...
 
     def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
         """A place of another table that overlaps one of these, where the table is to be: no two may share a place."""
@@ -102,7 +108,10 @@ def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now
         world.pass_failed(table, error, now)
         raise
     if decision.start is not None:
-        world.start_run(table, decision.start)
+        try:
+            world.start_run(table, decision.start)
+        except RunRefusedError as error:
+            decision = _decide(table, world, memory, now, no_runs=str(error))
     if decision.clear_request:  # before the status knows of the run: see decide.requests
         world.clear_request(table)
     if decision.status != table.status:
@@ -112,12 +121,14 @@ def reconcile_table(table: ManagedTable, world: World, memory: HealthMemory, now
     return PassOutcome(decision.status, decision.start, decision.look_again_at)
 
 
-def _decide(table: ManagedTable, world: World, memory: HealthMemory, now: datetime) -> TableDecision:
+def _decide(
+    table: ManagedTable, world: World, memory: HealthMemory, now: datetime, *, no_runs: str | None = None
+) -> TableDecision:
     policy, runs, rival = world.policy_of(table), world.runs_of(table), world.older_claim(table)
     if rival is not None:
         return decide_table(table, policy, TableAbsent(), runs, now, claimed_by=rival)
     try:
-        return _converge(table, policy, world.open_catalog(table), world, memory, now)
+        return _converge(table, policy, world.open_catalog(table), world, memory, now, no_runs)
     except CatalogNotUsableError as error:
         return decide_table(table, policy, CatalogUnusable(error.reason, str(error)), runs, now)
     except TransientError as error:
@@ -144,11 +155,13 @@ def _converge(
     world: World,
     memory: HealthMemory,
     now: datetime,
+    no_runs: str | None,
 ) -> TableDecision:
     for _ in range(MOST_ROUNDS):
         observed = observe_table(catalog, table, policy, memory)
+        broken = world.broken_policies(table)
         decision = decide_table(
-            table, policy, observed, world.runs_of(table), now, broken_policies=world.broken_policies(table)
+            table, policy, observed, world.runs_of(table), now, broken_policies=broken, no_runs=no_runs
         )
         if decision.apply is None:
             return decision

@@ -25,7 +25,7 @@ from tablewright.decide.holds import HoldDecision, decide_holds
 from tablewright.decide.maintenance import PRECEDENCE, MaintenanceDecision, decide_maintenance, with_schedules
 from tablewright.decide.policy import EffectivePolicy, fields_shown
 from tablewright.decide.progress import with_progress
-from tablewright.decide.requests import RUN_ANNOTATION, decide_request, requested
+from tablewright.decide.requests import RUN_ANNOTATION, RequestDecision, decide_request, requested
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import (
     ApplyDeclaration,
@@ -40,6 +40,7 @@ from tablewright.decide.state import (
 from tablewright.decide.validity import beside_what_was_known
 
 REFUSED_CREATION_RETRY = timedelta(minutes=1)  # nobody tells us when another table leaves its place
+REFUSED_RUN_RETRY = timedelta(minutes=1)  # nor when a quota has room
 UNREADABLE_RETRY = timedelta(minutes=1)  # nor when a file is restored, or a right is given
 UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server is back, or a Secret is there
 
@@ -53,8 +54,9 @@ def decide_table(
     *,
     claimed_by: ManagedTable | None = None,
     broken_policies: Sequence[str] = (),
+    no_runs: str | None = None,
 ) -> TableDecision:
-    """`claimed_by` is another object that has the same table already.
+    """`claimed_by` is another object that has the same table already; `no_runs` says why none can be created now.
 
     While a policy that selects the table cannot be read, the table is not maintained: what it would have said of
     retention must not silently become what others say.
@@ -95,7 +97,7 @@ def decide_table(
         return TableDecision(_status(table, policy, conditions, now), apply=ApplyDeclaration(declaration))
     if known is not None and known.uuid != str(observed.metadata.table_uuid):
         return TableDecision(_status(table, policy, _replaced(known, observed), now))
-    return _decide_present(table, policy, observed, declaration, runs, now, broken_policies)
+    return _decide_present(table, policy, observed, declaration, runs, now, broken_policies, no_runs)
 
 
 def _decide_present(
@@ -106,6 +108,7 @@ def _decide_present(
     runs: Sequence[MaintenanceRun],
     now: datetime,
     broken_policies: Sequence[str],
+    no_runs: str | None,
 ) -> TableDecision:
     management = table.spec.management_policy
     before = frozenset(table.status.declared_properties)
@@ -114,7 +117,10 @@ def _decide_present(
     holds = HoldDecision() if observes else decide_holds(table, policy, observed.metadata, now)
     request = decide_request(table, policy, runs, broken_policies)
     operations = with_schedules(remembered(table, runs, observed.health, now), table, policy, now)
-    if request.start is not None:  # a person goes first; what is due now is still due when that run has ended
+    if no_runs is not None:  # what is due, and what a person asks for, is still so when that is over
+        request = RequestDecision()
+        maintenance = MaintenanceDecision(operations, wait_until=now + REFUSED_RUN_RETRY)
+    elif request.start is not None:  # a person goes first; what is due now is still due when that run has ended
         operations[request.start.operation] = requested(operations[request.start.operation], request.start, runs, now)
         maintenance = MaintenanceDecision(operations, start=request.start, due=(request.start,))
     elif observes or broken_policies:
@@ -125,7 +131,7 @@ def _decide_present(
         condition(READY, True, "Available", "the table is there and can be used"),
         _in_sync(changes, management),
         _healthy(policy, observed.health, maintenance),
-        _maintained(maintenance.operations, broken_policies),
+        _maintained(maintenance.operations, broken_policies, no_runs),
         *([request.complaint] if request.complaint is not None else ()),
     ]
     status = _status(table, policy, conditions, now, observed, maintenance.operations, holds.statuses)
@@ -195,11 +201,13 @@ def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: Mainte
     return condition(HEALTHY, False, past[0][0], message)
 
 
-def _maintained(operations: Operations, broken_policies: Sequence[str]) -> Condition:
+def _maintained(operations: Operations, broken_policies: Sequence[str], no_runs: str | None) -> Condition:
     """Whether the last runs succeeded: of each operation, the last. What only people start says nothing of upkeep."""
     if broken_policies:
         message = f"no maintenance starts until this is corrected: {'; '.join(broken_policies)}"
         return condition(MAINTAINED, False, "PolicyInvalid", message)
+    if no_runs is not None:
+        return condition(MAINTAINED, False, "RunRefused", no_runs)
     failing = [status for name, status in operations.items() if status.consecutive_failures and name in PRECEDENCE]
     if not failing:
         ended = [status for status in operations.values() if status.last_success is not None]

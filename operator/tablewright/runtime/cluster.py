@@ -9,6 +9,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import urllib3
@@ -126,8 +127,10 @@ class Cluster:
     # -- writes
 
     def create_run(self, run: KubernetesObject) -> None:
+        """Raises `ObjectRefusedError` where the API server never takes it, `AccessDeniedError` where not now."""
         namespace, name = run["metadata"]["namespace"], run["metadata"]["name"]
-        created = self._unless(409, "POST", f"{_OURS}/namespaces/{namespace}/maintenanceruns", body=run)
+        with _refusals_of("MaintenanceRun"):
+            created = self._unless(409, "POST", f"{_OURS}/namespaces/{namespace}/maintenanceruns", body=run)
         if created is None:  # it is there already, though perhaps not in what we have seen
             created = self.read("maintenanceruns", namespace, name)
         if created is not None:
@@ -176,14 +179,8 @@ class Cluster:
         One that is there already must have the same owner, or it raises `NameTakenError`.
         """
         namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
-        try:
+        with _refusals_of("Job"):
             created = self._unless(409, "POST", f"apis/batch/v1/namespaces/{namespace}/jobs", body=job)
-        except ApiException as error:
-            if error.status in (400, 422):
-                raise ObjectRefusedError(f"the API server refuses the Job: {error.reason}") from None
-            if error.status == 403:
-                raise AccessDeniedError(f"the API server does not allow the Job: {error.reason}") from None
-            raise
         if created is None and not owners(self.read_job(namespace, name)) & owners(job):
             message = f"there is a Job {name} that is not this run's: it goes with the run before, or delete it"
             raise NameTakenError(message)
@@ -247,6 +244,19 @@ class Cluster:
         if not 200 <= answer.status < 300:
             raise _refusal(answer.status, content, method, path)
         return dict(json.loads(content))
+
+
+@contextmanager
+def _refusals_of(kind: str) -> Iterator[None]:
+    """Of an object that is created: what the server does not take, or does not allow, has a type of its own."""
+    try:
+        yield
+    except ApiException as error:
+        if error.status in (400, 422):
+            raise ObjectRefusedError(f"the API server refuses the {kind}: {error.reason}") from None
+        if error.status == 403:
+            raise AccessDeniedError(f"the API server does not allow the {kind}: {error.reason}") from None
+        raise
 
 
 def owners(obj: KubernetesObject | None) -> set[str]:

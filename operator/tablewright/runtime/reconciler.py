@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog
 from tableformat.declaration import Applied, TableLocation
 from tableformat.errors import TransientError
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job, label_value
-from tablewright.act.passes import CatalogNotUsableError, observe_for_deletion, reconcile_table
+from tablewright.act.passes import CatalogNotUsableError, RunRefusedError, observe_for_deletion, reconcile_table
 from tablewright.act.runs import build_run
 from tablewright.act.tables import drop_table, finish_purge, purge_table
 from tablewright.api.catalog import TableCatalog
@@ -320,7 +320,10 @@ class Reconciler:
 
     def start_run(self, table: ManagedTable, start: StartRun) -> None:
         self._recorder.run_created(table, start)
-        self._cluster.create_run(build_run(table, start))
+        try:
+            self._cluster.create_run(build_run(table, start))
+        except (AccessDeniedError, ObjectRefusedError) as error:
+            raise RunRefusedError(f"{start.operation} is due, but no run can be created: {error}") from None
 
     def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
         return self._locations.take(table, catalog, places)
