@@ -14,10 +14,12 @@ from tablewright.api.catalog import REST_CREDENTIALS, SECRET_KEY, SESSION_TOKEN
 HIDDEN = "(hidden)"
 _TOLD = (SECRET_KEY, SESSION_TOKEN, *REST_CREDENTIALS)  # an access key's id is no secret
 _SHORTEST = 6  # a shorter one is in too many words
+MOST_VALUES = 1000  # of tokens that are rotated every hour nobody repeats those of last month
 
 
 class KnownSecrets:
     def __init__(self) -> None:
+        self._known: dict[str, None] = {}  # those that were read last at the end
         self._values: tuple[str, ...] = ()
         self._lock = threading.Lock()
 
@@ -30,8 +32,12 @@ class KnownSecrets:
         parts = [part for value in told for part in (value, *value.split(":", 1)[1:])]
         found = {form for part in parts for form in (part.strip(), json.dumps(part.strip())[1:-1])}
         with self._lock:
-            known = {*self._values, *(each for each in found if len(each) >= _SHORTEST)}
-            self._values = tuple(sorted(known, key=len, reverse=True))  # the whole before its parts
+            for each in (each for each in found if len(each) >= _SHORTEST):
+                self._known.pop(each, None)
+                self._known[each] = None
+            while len(self._known) > MOST_VALUES:
+                del self._known[next(iter(self._known))]
+            self._values = tuple(sorted(self._known, key=len, reverse=True))  # the whole before its parts
 
     def hide(self, text: str) -> str:
         for value in self._values:

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tableformat.logs import JsonFormatter, TextFormatter
-from tablewright.runtime.secrets import HIDDEN, KnownSecrets, SecretFilter
+from tablewright.runtime.secrets import HIDDEN, MOST_VALUES, KnownSecrets, SecretFilter
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
@@ -64,3 +64,12 @@ def test_a_log_line_has_none_not_even_in_a_stack_trace(formatter: logging.Format
     assert "refused" in stream.getvalue()
     assert "ValueError" in stream.getvalue()
     assert "passphrase" not in stream.getvalue()
+
+
+def test_keys_that_are_rotated_for_ever_are_remembered_up_to_a_number_and_those_in_use_always() -> None:
+    secrets = KnownSecrets()
+    for number in range(3 * MOST_VALUES):
+        secrets.learn({"ICEBERG_TOKEN": "kept-in-use"})
+        secrets.learn({"AWS_SESSION_TOKEN": f"token-{number:05}"})
+    assert len(secrets._values) == MOST_VALUES
+    assert secrets.hide(f"kept-in-use token-{3 * MOST_VALUES - 1:05} token-00000") == f"{HIDDEN} {HIDDEN} token-00000"
