@@ -33,7 +33,8 @@ def waits_for(
 ) -> MaintenanceRun | None:
     """The run of the same table that has to end first: one a table at a time, whoever made them.
 
-    One that may not start yet lets others go first: a person's run must not wait for next week's window with it.
+    One that may not start yet lets others go first: a person's run must not wait for next week's window with it. Nor
+    for one that was cancelled while it waited, and that somebody's finalizer keeps.
     """
     ahead = [
         other
@@ -43,7 +44,7 @@ def waits_for(
         and other.spec.table_ref == run.spec.table_ref
         and not other.status.is_finished
         and _place(other) < _place(run)
-        and (other.status.job_name is not None or _may_not_start(other, policy, now) is None)
+        and (other.status.job_name is not None or _may_start(other, policy, now))
     ]
     return min(ahead, key=_place, default=None)
 
@@ -61,6 +62,10 @@ def why_it_waits(
     if broken_policies:  # its options would be others than the policy's author meant
         return Waiting(f"waits until this is corrected: {'; '.join(broken_policies)}")
     return _may_not_start(run, policy, now)
+
+
+def _may_start(run: MaintenanceRun, policy: EffectivePolicy, now: datetime) -> bool:
+    return run.metadata.deletion_timestamp is None and _may_not_start(run, policy, now) is None
 
 
 def _may_not_start(run: MaintenanceRun, policy: EffectivePolicy, now: datetime) -> Waiting | None:

@@ -35,8 +35,10 @@ class RunLine:
         key, status = _place_of(obj), obj.get("status") or {}
         table = Place(key.namespace, obj["spec"]["tableRef"]["name"])
         finished = status.get("phase") in (Phase.SUCCEEDED, Phase.FAILED)
+        cancelled = "deletionTimestamp" in obj["metadata"] and not status.get("jobName")
         with self._lock:
-            if deleted or finished:
+            # One that was cancelled while it waited never takes its turn, however long a finalizer keeps it there.
+            if deleted or finished or (cancelled and key not in self._admitted):
                 self._forget(key)
                 end = status.get("completionTime")
                 if end:

@@ -109,6 +109,14 @@ def test_of_two_new_runs_exactly_one_goes_first() -> None:
     assert [first_of(one, [one, two]), first_of(two, [one, two])] == [None, one]
 
 
+def test_a_run_that_was_cancelled_while_it_waited_holds_nobody_up_and_one_with_a_job_does() -> None:
+    waited, worked = run("old", None, age=timedelta(hours=2)), run("old", "Running", jobName="old")
+    for old, holds_up in ((waited, False), (worked, True)):
+        going = old.metadata.model_copy(update={"deletion_timestamp": NOW})
+        cancelled = old.model_copy(update={"metadata": going})
+        assert (first_of(run("new", None), [cancelled]) is not None) == holds_up
+
+
 def test_a_finished_run_holds_nobody_up() -> None:
     assert first_of(run("next", None), [run("done", "Succeeded", jobName="done")]) is None
 

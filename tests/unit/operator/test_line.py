@@ -25,6 +25,12 @@ class Line:
         self.store.put("ManagedTable", {"metadata": {"namespace": "sales", "name": table}, "spec": catalog})
         self.line.notice_run(self._object(name, table, age, status), deleted=False)
 
+    def cancel(self, name: str, *, age: int) -> None:
+        """As somebody's finalizer keeps it."""
+        obj = self._object(name, name, age, {})
+        obj["metadata"]["deletionTimestamp"] = NOW.isoformat()
+        self.line.notice_run(obj, deleted=False)
+
     def delete(self, name: str, *, table: str | None = None) -> None:
         self.line.notice_run(self._object(name, table or name, 0, {}), deleted=True)
 
@@ -165,3 +171,12 @@ def test_thousands_that_wait_for_a_full_catalog_cost_nothing_at_each_event() -> 
     line.delete("under-way-0")
     assert line.next() == ["run-0"]
     assert looked_at == 1000
+
+
+def test_a_run_that_was_cancelled_while_it_waited_keeps_no_turn_from_others() -> None:
+    line = Line(catalog_limit=1)
+    line.run("kept-by-a-strangers-finalizer", age=9)
+    line.run("next", age=1)
+    line.cancel("kept-by-a-strangers-finalizer", age=9)
+    assert line.next() == ["next"]
+    assert line.ask("next") is None
