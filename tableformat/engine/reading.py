@@ -31,6 +31,8 @@ _BATCH_BYTES = 32 * 1024 * 1024
 _LONG_VALUE_BYTES = 8 * 1024
 _WHOLE_BELOW_BYTES = 8 * 1024 * 1024
 _PREFETCH_BELOW_BYTES = 64 * 1024 * 1024
+_GROUP_AT_ONCE_BYTES = 128 * 1024 * 1024  # as Iceberg's writers have them
+_LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 64 * 1024, 4 * 1024 * 1024
 
 
 def read_batches(
@@ -81,8 +83,13 @@ def _opened(stream: InputStream, source: SourceFile) -> Iterator[_Content]:
 
 @contextmanager
 def _parquet(stream: InputStream, whole: bytes | None, source: SourceFile) -> Iterator[_Content]:
+    file = stream if whole is None else pa.BufferReader(whole)
+    metadata = pq.read_metadata(file)
+    _require_records(source, metadata.num_rows)
     with pq.ParquetFile(
-        stream if whole is None else pa.BufferReader(whole),
+        file,
+        metadata=metadata,
+        buffer_size=0 if whole is not None else _buffer_bytes(metadata),
         # Files that carry no Arrow schema of their own come in the form that is written, and need no conversion.
         binary_type=pa.large_binary(),
         list_type=pa.LargeListType,
@@ -93,10 +100,24 @@ def _parquet(stream: InputStream, whole: bytes | None, source: SourceFile) -> It
         # What a disk or a wire changed must not become rows of a new file, with a right checksum of its own.
         page_checksum_verification=True,
     ) as parquet:
-        _require_records(source, parquet.metadata.num_rows)
         # Small files are read side by side; a large one has the cores to itself.
-        batch_rows = _batch_rows(parquet.metadata)
+        batch_rows = _batch_rows(metadata)
         yield parquet.schema_arrow, parquet.iter_batches(batch_size=batch_rows, use_threads=whole is None)
+
+
+def _buffer_bytes(metadata: pq.FileMetaData) -> int:
+    """How much of each column is fetched at once; nought is all that its row group has.
+
+    That spares requests, and is too much where a row group is all of a large file, as some writers have it.
+    """
+    largest = max((_stored_bytes(metadata.row_group(number)) for number in range(metadata.num_row_groups)), default=0)
+    if largest <= _GROUP_AT_ONCE_BYTES:
+        return 0
+    return int(min(max(_GROUP_AT_ONCE_BYTES // metadata.num_columns, _LEAST_BUFFER_BYTES), _MOST_BUFFER_BYTES))
+
+
+def _stored_bytes(group: pq.RowGroupMetaData) -> int:
+    return int(sum(group.column(number).total_compressed_size for number in range(group.num_columns)))
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:

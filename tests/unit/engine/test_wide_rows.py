@@ -3,12 +3,13 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
-from pyiceberg.types import BinaryType, NestedField
+from pyiceberg.types import BinaryType, LongType, NestedField
 
 from tableformat.engine.parallel import Readers
 from tableformat.engine.projection import TargetSchema
@@ -83,3 +84,26 @@ def test_a_file_of_wide_rows_weighs_what_its_bytes_weigh() -> None:
     wide = SourceFile("wide", "PARQUET", size_bytes=32 * MIB, records=10, sequence_number=1)
     assert _weight(narrow) == 100_000
     assert _weight(wide) == 512 * 1024, "half of all that may be read ahead"
+
+
+def test_a_row_group_that_is_all_of_a_large_file_is_never_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("_GROUP_AT_ONCE_BYTES", "_PREFETCH_BELOW_BYTES"):
+        monkeypatch.setattr(f"tableformat.engine.reading.{limit}", MIB)
+    columns, rows = 8, 400_000
+    numbers = np.random.default_rng(0).integers(0, 1 << 62, (columns, rows))
+    fields = [pa.field(f"c{i}", pa.int64(), metadata={"PARQUET:field_id": str(i + 1)}) for i in range(columns)]
+    path = tmp_path / "one-group.parquet"
+    pq.write_table(pa.table(list(numbers), schema=pa.schema(fields)), path, row_group_size=rows, use_dictionary=False)
+    source = SourceFile(str(path), "PARQUET", path.stat().st_size, rows, sequence_number=1)
+    target = TargetSchema.of(Schema(*(NestedField(i + 1, f"c{i}", LongType()) for i in range(columns))))
+
+    before, held, found = pa.total_allocated_bytes(), 0, []
+    for batch in read_batches(PyArrowFileIO(), source, target, name_mapping=None, identity_values={}):
+        held = max(held, pa.total_allocated_bytes() - before)
+        found.append(batch.column(0).to_numpy(zero_copy_only=False).copy())
+
+    assert (np.concatenate(found) == numbers[0]).all()
+    assert source.size_bytes > 24 * MIB
+    assert held < 12 * MIB
