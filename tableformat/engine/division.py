@@ -204,7 +204,7 @@ def write_range(
         first = next(ordered, None)  # by now all blobs have been received
         if first is None:
             return WrittenRange(number, (), counted, Checksum())
-        writer = RollingWriter(io, task, workers, rows_expected=received.rows)
+        writer = RollingWriter(io, task, workers, rows_expected=lambda: received.rows)
         files = writer.write_all(chain([first], ordered))
     with discarded_on_error(task, RewriteResult(task.task_id, files, 0, 0)):
         written = written_checksum(io, task, files) if task.verify_contents else Checksum()

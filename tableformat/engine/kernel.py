@@ -46,7 +46,7 @@ def rewrite(task: RewriteTask, *, threads: int | None = None) -> RewriteResult:
             if task.order is not None:
                 keys = sort_keys(task.order, task.schema)
                 batches = in_order(batches, keys, memory_bytes=task.memory_bytes, workers=workers)
-            files = RollingWriter(io, task, workers).write_all(batches)
+            files = RollingWriter(io, task, workers, rows_expected=rows.expected).write_all(batches)
     result = RewriteResult(task.task_id, files, rows_read=task.source_records, rows_deleted=rows.deleted)
     with discarded_on_error(task, result):
         require_same_rows(task, result)

@@ -11,7 +11,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from tableformat.engine.checksum import Checksum
-from tableformat.engine.deletes import TaskDeletes
+from tableformat.engine.deletes import FileDeletes, TaskDeletes
 from tableformat.engine.lineage import fill_lineage
 from tableformat.engine.parallel import Readers, in_turn
 from tableformat.engine.projection import TargetSchema
@@ -27,10 +27,15 @@ _HELD_BYTES = 128 * 1024 * 1024  # as they are in memory, where the same text a 
 class _FileRows:
     """The live rows of a file, as far as they were read ahead, and those that come after them."""
 
-    deleted: int
+    deletes: FileDeletes | None
     checksum: Checksum | None
     ahead: deque[pa.RecordBatch] = field(default_factory=deque)
     rest: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+
+    @property
+    def deleted(self) -> int:
+        """As far as they were read."""
+        return 0 if self.deletes is None else self.deletes.rows_deleted
 
 
 class _Held:
@@ -76,22 +81,29 @@ class TaskRows:
         self._columns = list(range(len(task.schema.fields)))
         self._held = _Held()
         self._deletes = TaskDeletes(io, task) if task.position_deletes or task.equality_deletes else None
+        self._current: _FileRows | None = None
+
+    def expected(self) -> int:
+        """All the rows that come out in the end, as far as it is known by now how many are deleted."""
+        return self._task.source_records - self.deleted - (0 if self._current is None else self._current.deleted)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         ahead = in_turn(self._readers, self._task.sources, self._read_ahead, weight=self._weight, limit=_AHEAD_ROWS)
         for _, file in ahead:
+            self._current = file
             while file.ahead:
                 batch = file.ahead.popleft()
                 self._held.remove(batch)
                 yield batch
             yield from file.rest
-            self.deleted += file.deleted
+            self.deleted, self._current = self.deleted + file.deleted, None
             if self.checksum is not None and file.checksum is not None:
                 self.checksum.merge(file.checksum)
 
     def _read_ahead(self, source: SourceFile) -> _FileRows:
         """The rows of a file. Those that are too many come piece by piece, when it is their turn."""
-        file = _FileRows(0, None if self.checksum is None else Checksum())
+        deletes = self._deletes.of(source) if self._deletes is not None else None
+        file = _FileRows(deletes, None if self.checksum is None else Checksum())
         file.rest = self._stream(source, file)
         if _weight(source) > _AHEAD_ROWS // 4:
             return file
@@ -118,13 +130,11 @@ class TaskRows:
         )
         if self._task.keeps_lineage:
             batches = _with_lineage(batches, source)
-        deletes = self._deletes.of(source) if self._deletes is not None else None
         for batch in batches:
-            live = batch if deletes is None else deletes.apply(batch).select(self._columns)
+            live = batch if file.deletes is None else file.deletes.apply(batch).select(self._columns)
             if file.checksum is not None:
                 file.checksum.add(live)
             yield live
-        file.deleted = 0 if deletes is None else deletes.rows_deleted
 
 
 def _weight(source: SourceFile) -> int:

@@ -9,9 +9,10 @@ How one file is encoded is in `parquet_file`.
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
@@ -53,7 +54,10 @@ class _PlannedPartition(PartitionKey):
 
 
 class RollingWriter:
-    """The output of one attempt at a task or a part of it; the pool encodes."""
+    """The output of one attempt at a task or a part of it; the pool encodes.
+
+    How many rows are expected is asked again and again: nobody knows how many are deleted before they are read.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class RollingWriter:
         task: RewriteTask,
         pool: Executor,
         *,
-        rows_expected: int | None = None,
+        rows_expected: Callable[[], int],
         place: Place | None = None,
     ) -> None:
         self._io = io
@@ -81,7 +85,7 @@ class RollingWriter:
         limit = positive_number(task.table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS)
         self._row_group_rows = min(limit, _MOST_ROW_GROUP_ROWS)
         self._attempt = uuid.uuid4()
-        self._rows_expected = task.source_records if rows_expected is None else rows_expected
+        self._rows_expected = rows_expected
         self._rows_flushed = 0
         self._bytes_flushed = 0
         self._pending: list[pa.RecordBatch] = []
@@ -138,7 +142,7 @@ class RollingWriter:
     def _rest_bytes(self) -> float:
         """Of the current file and of all that is to come."""
         written = self._open.bytes_written if self._open else 0
-        return written + max(self._rows_expected - self._rows_flushed, 0) * self._bytes_per_row()
+        return written + max(self._rows_expected() - self._rows_flushed, 0) * self._bytes_per_row()
 
     def _flush(self) -> None:
         if not self._pending_rows:
@@ -156,7 +160,7 @@ class RollingWriter:
         self._pending_rows = self._pending_bytes = 0
         # One row group less than the goal would be a file of its own kind of small; a little less is near enough. But
         # the last file takes all that is left, or a few row groups would be a small file behind it.
-        more_to_come = self._rows_flushed < self._rows_expected and self._files_left() > 1
+        more_to_come = self._rows_flushed < self._rows_expected() and self._files_left() > 1
         if more_to_come and self._open.bytes_written >= 0.9 * self._goal_bytes():
             self._finish()
 
@@ -211,7 +215,7 @@ def write_partitions(
     try:
         for key, group in groupby(runs, key=lambda run: run[0]):
             writer = RollingWriter(
-                io, task, pool, rows_expected=partitioning.rows_of(key), place=partitioning.place(key)
+                io, task, pool, rows_expected=partial(partitioning.rows_of, key), place=partitioning.place(key)
             )
             files += writer.write_all(rows for _, rows in group)
     except BaseException:
