@@ -6,9 +6,10 @@ Everything is done on whole columns; what is held in memory is the deletes of on
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import fetching, file_errors, open_file, read_batches, storage_answers
 from tableformat.engine.task import DeleteFile, RewriteTask, SourceFile
 
+Content = TypeVar("Content")
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 _NO_POSITIONS: Positions = np.empty(0, dtype=np.int64)
 _PATH_AND_POSITION = Schema(
@@ -49,11 +51,15 @@ def held_bytes(task: RewriteTask) -> int:
 
 
 class TaskDeletes:
-    """The deletes of one task, read once."""
+    """The deletes of one task, read once.
 
-    def __init__(self, io: FileIO, task: RewriteTask) -> None:
-        self._positions = _read_positions(io, task)
-        self._equality = _read_equality(io, task)
+    A reader's time goes by in waiting for storage, and a task can have thousands of small delete files: with a pool,
+    they are read side by side. All of them are held in the end, so nothing bounds how many are read ahead.
+    """
+
+    def __init__(self, io: FileIO, task: RewriteTask, readers: Executor | None = None) -> None:
+        self._positions = _read_positions(io, task, readers)
+        self._equality = _read_equality(io, task, readers)
 
     def of(self, source: SourceFile) -> "FileDeletes":
         found = [positions for number, positions in self._positions[source.path] if number >= source.sequence_number]
@@ -123,18 +129,26 @@ def key_column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
     return column
 
 
-def _read_positions(io: FileIO, task: RewriteTask) -> dict[str, list[tuple[int, Positions]]]:
+def _read(
+    files: Sequence[DeleteFile], read: Callable[[DeleteFile], Content], readers: Executor | None
+) -> Iterator[tuple[DeleteFile, Content]]:
+    """Each delete file with what is in it, in their order."""
+    return zip(files, map(read, files) if readers is None else readers.map(read, files), strict=True)
+
+
+def _read_positions(io: FileIO, task: RewriteTask, readers: Executor | None) -> dict[str, list[tuple[int, Positions]]]:
     """By data file: the deleted positions, each with the sequence number of its delete file."""
-    found: dict[str, list[tuple[int, Positions]]] = defaultdict(list)
     wanted = {source.path for source in task.sources}
-    for deletes in task.position_deletes:
+
+    def read(deletes: DeleteFile) -> list[tuple[str, Positions]]:
         if deletes.content_range is not None:
-            path, positions = _read_vector(io, deletes)
+            return [_read_vector(io, deletes)]
+        return [found for batch in _position_batches(io, deletes) for found in _by_path(batch, wanted)]
+
+    found: dict[str, list[tuple[int, Positions]]] = defaultdict(list)
+    for deletes, content in _read(task.position_deletes, read, readers):
+        for path, positions in content:
             found[path].append((deletes.sequence_number, positions))
-            continue
-        for batch in _position_batches(io, deletes):
-            for path, rows in _by_path(batch, wanted):
-                found[path].append((deletes.sequence_number, rows))
     return found
 
 
@@ -194,19 +208,25 @@ def _read_vector(io: FileIO, deletes: DeleteFile) -> tuple[str, Positions]:
     return deletes.referenced_data_file, positions
 
 
-def _read_equality(io: FileIO, task: RewriteTask) -> list[EqualityKeys]:
-    by_columns: dict[tuple[int, ...], list[tuple[int, list[pa.Array]]]] = defaultdict(list)
-    for deletes in task.equality_deletes:
-        field_ids = tuple(sorted(deletes.equality_ids))
+def _read_equality(io: FileIO, task: RewriteTask, readers: Executor | None) -> list[EqualityKeys]:
+    def read(deletes: DeleteFile) -> list[list[pa.Array]]:
+        field_ids = _key_ids(deletes)
         schema = _key_schema(task.read_schema, field_ids)
         paths = [column_path(schema, field_id) for field_id in field_ids]
-        target = TargetSchema.of(schema)
-        for batch in read_batches(io, _as_source(deletes), target, name_mapping=None, identity_values={}):
-            by_columns[field_ids].append((deletes.sequence_number, [key_column(batch, path) for path in paths]))
+        batches = read_batches(io, _as_source(deletes), TargetSchema.of(schema), name_mapping=None, identity_values={})
+        return [[key_column(batch, path) for path in paths] for batch in batches]
+
+    by_columns: dict[tuple[int, ...], list[tuple[int, list[pa.Array]]]] = defaultdict(list)
+    for deletes, content in _read(task.equality_deletes, read, readers):
+        by_columns[_key_ids(deletes)] += [(deletes.sequence_number, columns) for columns in content]
     return [
         EqualityKeys([column_path(task.read_schema, field_id) for field_id in field_ids], columns)
         for field_ids, columns in by_columns.items()
     ]
+
+
+def _key_ids(deletes: DeleteFile) -> tuple[int, ...]:
+    return tuple(sorted(deletes.equality_ids))
 
 
 def _key_schema(schema: Schema, field_ids: Sequence[int]) -> Schema:

@@ -80,7 +80,7 @@ class TaskRows:
         self._mapping = name_mapping(task)
         self._columns = list(range(len(task.schema.fields)))
         self._held = _Held()
-        self._deletes = TaskDeletes(io, task) if task.position_deletes or task.equality_deletes else None
+        self._deletes = TaskDeletes(io, task, readers) if task.position_deletes or task.equality_deletes else None
         self._current: _FileRows | None = None
 
     def expected(self) -> int:

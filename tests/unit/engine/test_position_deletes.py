@@ -1,16 +1,20 @@
-"""Positions of many files are found in one walk through a delete file."""
+"""Positions of many files are found in one walk through a delete file, and many delete files at once."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from typing_extensions import override
 
 from tableformat.engine import DeleteFile, RewriteTask, SourceFile
 from tableformat.engine.deletes import TaskDeletes
+from tableformat.engine.parallel import Readers
 
 
 def task_of(folder: Path, named: list[str], positions: list[int], sources: list[str]) -> RewriteTask:
@@ -47,3 +51,27 @@ def test_one_delete_file_for_very_many_files_is_read_in_a_moment(tmp_path: Path)
 
     assert time.process_time() - started < 2  # a walk for each of them would take several seconds
     assert all(deletes.of(source).positions.tolist() == [0] for source in task.sources)
+
+
+class _WaitsForAnother(PyArrowFileIO):
+    """Hands a file over only while another one is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = Barrier(2, timeout=20)
+
+    @override
+    def new_input(self, location: str) -> PyArrowFile:
+        self._both.wait()
+        return super().new_input(location)
+
+
+def test_delete_files_are_fetched_side_by_side(tmp_path: Path) -> None:
+    task = task_of(tmp_path, ["a"], [1], ["a"])
+    [deletes] = task.position_deletes
+    older = SimpleNamespace(**(vars(task) | {"position_deletes": (deletes, replace(deletes, sequence_number=0))}))
+
+    with Readers(1) as readers:
+        found = TaskDeletes(_WaitsForAnother(), cast("RewriteTask", older), readers)
+
+    assert found.of(task.sources[0]).positions.tolist() == [1]
