@@ -182,13 +182,13 @@ def _first_row_ids(manifests: Sequence[ManifestFile], entries: pa.Table, counts:
     """Files without row ids of their own take the next ones of their manifest, in its order."""
     own = entries["first_row_id"]
     first = [manifest_first_row_id(manifest) for manifest in manifests]
-    if all(number is None for number in first):
+    if not entries.num_rows or all(number is None for number in first):
         return own
     takes = own.is_null().to_numpy()
     rows = np.where(takes, integers(entries, "records"), 0)
     before = np.cumsum(rows) - rows
     starts = np.cumsum(counts) - counts
-    of_manifest = np.repeat(before[np.minimum(starts, len(before) - 1)] if len(before) else before, counts)
+    of_manifest = np.repeat(before[np.minimum(starts, len(before) - 1)], counts)
     numbers = np.repeat([number or 0 for number in first], counts) + before - of_manifest
     unknown = np.repeat([number is None for number in first], counts)
     return pc.coalesce(own, pa.array(numbers, pa.int64(), mask=unknown))

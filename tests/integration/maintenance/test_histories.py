@@ -46,17 +46,14 @@ from tests.integration.maintenance.tables import (
 )
 from tests.unit.maintenance.histories import model
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["append", "append", "merge", "delete", "mark", "overwrite", "branch", "tag", "untag", "stage", "pick"]
-            + ["rollback", "expire", "expire", "orphans", "compact", "manifests", "hold", "release"]
-        ),
-        st.integers(0, 30),
+STEP = st.tuples(
+    st.sampled_from(
+        ["append", "append", "merge", "delete", "mark", "overwrite", "branch", "tag", "untag", "stage", "pick"]
+        + ["rollback", "expire", "expire", "orphans", "compact", "manifests", "hold", "release"]
     ),
-    min_size=4,
-    max_size=12,
+    st.integers(0, 30),
 )
+STEPS = st.lists(STEP, min_size=4, max_size=12)
 
 
 class History:
@@ -82,17 +79,17 @@ class History:
         """The refs that the step may move or remove."""
         table, chosen = self.table, self.snapshot(number)
         if what == "append" or chosen is None:
-            append(table)
+            self.append()
         elif what == "merge":
             with table.transaction() as transaction:
                 transaction.set_properties({"commit.manifest-merge.enabled": str(number % 2 == 0).lower()})
         elif what == "delete":
             self.delete(number)
         elif what == "overwrite":
-            table.overwrite(rows())
+            self.overwrite()
         elif what == "branch":
             set_ref(table, f"branch-{number % 3}", chosen)
-            append(table, branch=f"branch-{number % 3}")
+            self.append(f"branch-{number % 3}")
             return {f"branch-{number % 3}"}
         elif what == "tag" and f"tag-{number}" not in table.metadata.refs:
             tag(table, f"tag-{number}", chosen)
@@ -100,7 +97,7 @@ class History:
             table.manage_snapshots().remove_tag(tags[number % len(tags)]).commit()
             return {tags[number % len(tags)]}
         elif what == "stage":
-            stage(table)
+            self.stage()
         elif what == "pick":
             self.pick(chosen)
         elif what == "rollback":
@@ -130,6 +127,15 @@ class History:
         elif what == "mark":
             self.mark(number)
         return {"main"}
+
+    def append(self, branch: str = "main") -> None:
+        append(self.table, branch=branch)
+
+    def stage(self) -> None:
+        stage(self.table)
+
+    def overwrite(self) -> None:
+        self.table.overwrite(rows())
 
     def delete(self, number: int) -> None:
         """Some of the rows that main has: whole files at times, parts of files at others."""
@@ -189,6 +195,18 @@ class History:
         refs = {ref.snapshot_id for ref in self.table.metadata.refs.values()}
         assert refs <= now.keys()
 
+    def end(self) -> None:
+        """Files of dropped metadata versions and of staged writes apart, expiry alone leaves nothing unreachable."""
+        if self.table.metadata.snapshots:
+            self.expire(0)
+        self.check()
+        files = {path for path in on_disk(self.table) if path.endswith((".parquet", ".puffin"))}
+        assert files <= reachable(self.table)
+        self.remove_orphans()
+        self.check()
+        left = on_disk(self.table, records=True) - reachable(self.table)
+        assert all("/_tablewright/rollback/" in path for path in left)  # of runs that may be started again
+
 
 def ids(metadata: TableMetadata) -> set[int]:
     return {snapshot.snapshot_id for snapshot in metadata.snapshots}
@@ -205,13 +223,5 @@ def test_every_snapshot_that_stays_reads_as_before_and_nothing_else_is_left(step
         history = History(catalog)
         for what, number in steps:
             history.step(what, number)
-        if history.table.metadata.snapshots:
-            history.expire(0)
-        # Files of dropped metadata versions and of staged writes apart, expiry alone leaves nothing unreachable.
-        history.check()
-        assert {path for path in on_disk(history.table) if path.endswith(".parquet")} <= reachable(history.table)
-        history.remove_orphans()
-        history.check()
-        left = on_disk(history.table, records=True) - reachable(history.table)
-        assert all("/_tablewright/rollback/" in path for path in left)  # of runs that may be started again
+        history.end()
         catalog.close()
