@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 
@@ -33,7 +34,9 @@ from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
 from tests.servers import binaries
 from tests.servers.s3 import REGION, S3Access, S3Server
-from tests.servers.spark import LocalSpark
+
+if TYPE_CHECKING:
+    from tests.servers.spark import LocalSpark
 
 WORKS = ("expiry", "orphans", "manifests")
 DAY_MS = 24 * 3600 * 1000
@@ -65,7 +68,7 @@ class Lake:
         base = self.folder if self.s3 is None else self.folder / "s3" / "buckets" / BUCKET
         return base / "warehouse" / "db.db" / name
 
-    def show_to(self, spark: LocalSpark) -> None:
+    def show_to(self, spark: "LocalSpark") -> None:
         spark.use_sqlite_catalog("bench", self.folder / "catalog.db", self.folder / "warehouse")
         if self.s3 is None:
             return
@@ -126,7 +129,7 @@ def _age_ms(catalog: Catalog, name: str, now: datetime) -> int:
     return int(now.timestamp() * 1000) - snapshots[len(snapshots) // 2].timestamp_ms
 
 
-def java(lake: Lake, spark: LocalSpark, work: str, name: str) -> int:
+def java(lake: Lake, spark: "LocalSpark", work: str, name: str) -> int:
     if work == "expiry":
         now = datetime.now(UTC)
         limit = now - timedelta(milliseconds=_age_ms(lake.open(), name, now))
@@ -145,6 +148,8 @@ def measure(side: str, work: str, lake: Lake) -> dict[str, float]:
     if side == "ours":
         run: Callable[[str], int] = lambda name: ours(lake, work, name)  # noqa: E731
         return _measured(run, os.getpid())
+    from tests.servers.spark import LocalSpark  # the other side shall not have it in its memory
+
     spark = LocalSpark(lake.folder / "spark", extra_jars=(binaries.iceberg_aws_bundle(),) if lake.s3 else ())
     try:
         lake.show_to(spark)
@@ -165,7 +170,7 @@ def _measured(run: Callable[[str], int], process: int) -> dict[str, float]:
     }
 
 
-def _jvm(spark: LocalSpark) -> int:
+def _jvm(spark: "LocalSpark") -> int:
     handle = spark.session.sparkContext._jvm.java.lang.ProcessHandle  # type: ignore[union-attr]
     return int(handle.current().pid())
 

@@ -115,7 +115,8 @@ class SparkExecutor:
         tell: Callable[[HeldUp | None], None] = lambda _: None,
         patience: Patience = PATIENCE,
     ) -> None:
-        """`driver` is this process's pod, where executors can be pods too; `tell` is told what keeps them."""
+        """`driver` is this process's pod, where executors can be pods too; `tell` is told what keeps them. Without a
+        driver there are none, whatever the limits allow, and this process is all that there is to be sized."""
         self._sizing = sizing
         self._driver = driver
         self._tell = tell
@@ -169,7 +170,7 @@ class SparkExecutor:
 
     def _size(self, work: Workload) -> JobSize:
         if self._alone is None:
-            return self._sizing(work)
+            return self._sizing(work, alone=self._driver is None)
         size = self._sizing(work, alone=True)
         notes = [note for note in (size.note, f"by the driver alone: {self._alone.message}") if note]
         return replace(size, note="; ".join(notes))

@@ -1,10 +1,12 @@
 """What storage holds, and which of it the table needs, in a few bytes a file: a table may have millions of them.
 
 A path that the table needs is known by a hash of 64 bits. Two paths of one hash make a file that nobody needs look like
-one that is needed: it stays, which errs on the safe side. What was listed is kept in Arrow's columns, because Python's
-objects would take three times the memory.
+one that is needed: it stays, which errs on the safe side. What was listed is kept as numbers and compressed names: most
+of a name is that of the one before, and as Python's objects or in Arrow's columns they would take many times as much.
 """
 
+import json
+import zlib
 from array import array
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,12 +14,11 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from tableformat.locations import Place
 from tableformat.storage import StoredFile
 
-_CHUNK = 16 * 1024
+_CHUNK = 2048
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -66,8 +67,8 @@ class Listed:
     """Files in the order in which they were listed."""
 
     def __init__(self) -> None:
-        self._locations: list[pa.Array] = []
-        self._pending: list[bytes] = []  # not all names of local files are text
+        self._chunks: list[bytes] = []
+        self._pending: list[str] = []
         self._sizes = array("q")
         self._times = array("q")
         self.paths = array("Q")
@@ -75,7 +76,7 @@ class Listed:
 
     def add(self, file: StoredFile, path: str, store: str) -> None:
         """By its comparable path, and by the store that it lies in."""
-        self._pending.append(file.location.encode(errors="surrogatepass"))
+        self._pending.append(file.location)
         self._sizes.append(file.size_bytes)
         self._times.append(file.modified_ms)
         hash_of_path, in_store = _hashes(path, store)
@@ -87,14 +88,17 @@ class Listed:
     def where(self, mask: Mask) -> Iterator[StoredFile]:
         """The files for which the mask holds."""
         self._flush()
-        locations = pa.chunked_array(self._locations, pa.large_binary())
-        for position in np.flatnonzero(mask):
-            location = locations[position].as_py().decode(errors="surrogatepass")
-            yield StoredFile(location, self._sizes[position], self._times[position])
+        for number, chunk in enumerate(self._chunks):
+            first = number * _CHUNK
+            wanted = np.flatnonzero(mask[first : first + _CHUNK])
+            if len(wanted):
+                locations = json.loads(zlib.decompress(chunk))
+                for place in wanted:
+                    yield StoredFile(locations[place], self._sizes[first + place], self._times[first + place])
 
     def _flush(self) -> None:
-        if self._pending:
-            self._locations.append(pa.array(self._pending, pa.large_binary()))
+        if self._pending:  # as JSON, which has a form for names that are no text: those of local files need not be
+            self._chunks.append(zlib.compress(json.dumps(self._pending).encode(), level=1))
             self._pending = []
 
 
@@ -108,4 +112,9 @@ _hash_of_store = lru_cache(maxsize=1024)(lambda store: _hash(f"store {store}"))
 
 
 def _is_in(listed: "array[int]", needed: "array[int]") -> Mask:
-    return np.isin(np.frombuffer(listed, np.uint64), np.unique(np.frombuffer(needed, np.uint64)))
+    """As `np.isin` says, which makes half a dozen copies of both."""
+    numbers, known = np.frombuffer(listed, np.uint64), np.sort(np.frombuffer(needed, np.uint64))
+    if not len(known):
+        return np.zeros(len(numbers), np.bool_)
+    found: Mask = known[np.searchsorted(known, numbers).clip(max=len(known) - 1)] == numbers
+    return found

@@ -141,18 +141,18 @@ def needed_paths(table: Table, read: ReadLivePaths) -> tuple[NeededPaths, frozen
     return needed, frozenset(manifests)
 
 
-def live_paths(reader: Reachability, manifests: Sequence[TableFile]) -> PackedPaths:
-    """Of the files that live in the manifests, packed as `NeededPaths` takes them."""
-    needed = NeededPaths()
+def live_paths(reader: Reachability, manifests: Sequence[TableFile]) -> Iterator[PackedPaths]:
+    """Of the files that live in each of the manifests, packed as `NeededPaths` takes them."""
     for files in reader.live_files(manifests):
+        needed = NeededPaths()
         for file in files:
             needed.add(file.location)
-    return needed.packed()
+        yield needed.packed()
 
 
 def _read_here(table: Table) -> ReadLivePaths:
     reader = Reachability(".".join(table.name()), table.io)
-    return lambda manifests: iter([live_paths(reader, manifests)])
+    return lambda manifests: live_paths(reader, manifests)
 
 
 @dataclass

@@ -33,6 +33,7 @@ from tableformat.maintenance.job import (
     Work,
 )
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
+from tableformat.maintenance.reachability import FileKind, TableFile
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
 from tablejobs.attempt import Attempt
@@ -40,7 +41,7 @@ from tablejobs.failures import classify
 from tablejobs.live_paths import SparkLivePaths
 from tablejobs.operations import carry_out
 from tablejobs.reporting import Reporter
-from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, later, on_disk
+from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, head, later, on_disk
 from tests.servers.spark import LocalSpark
 
 DAY_MS = 24 * 3600 * 1000
@@ -284,6 +285,18 @@ def test_the_manifests_of_a_large_table_are_read_on_spark(
 
     assert there == here
     assert (here.orphans, here.files_listed > 10) == (1, True)
+
+
+@pytest.mark.xdist_group("spark")
+def test_manifests_that_are_read_on_spark_are_read_side_by_side(table: Table, spark: LocalSpark) -> None:
+    context, manifests = spark.session.sparkContext, head(table).manifests(table.io)
+    files = [TableFile(each.manifest_path, FileKind.MANIFEST, each.manifest_length) for each in manifests]
+    context.setJobGroup("side-by-side", "")
+
+    found = list(SparkLivePaths(table, lambda _: context, large_bytes=0, task_bytes=1)(files))
+
+    assert len(found) == len(manifests) == len(TIMES_OLD)  # in portions of their own,
+    assert len(context.statusTracker().getJobIdsForGroup("side-by-side")) == 1  # none of which waits for another
 
 
 @pytest.mark.xdist_group("spark")

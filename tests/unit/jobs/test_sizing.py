@@ -23,6 +23,8 @@ from tableformat.maintenance.sizing import (
     Workload,
     size_job,
 )
+from tablejobs import executor
+from tablejobs.attempt import Attempt
 from tablejobs.configuration import spark_configuration
 from tablejobs.container import kills_for_memory, memory_limit, processors
 from tablejobs.pods import DRIVER_LABEL, DriverPod, count_out_of_memory
@@ -264,3 +266,23 @@ def test_a_containers_grants_are_read_in_both_layouts(
     assert memory_limit(tmp_path) == memory
     assert kills_for_memory(tmp_path) == kills
     assert processors(tmp_path) == (cores or processors(tmp_path / "nothing-there"))
+
+
+def test_work_that_stays_in_the_driver_is_sized_by_the_driver_whatever_its_executors_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An orphan scan has no executors, though its table's other runs may."""
+    sizes: list[JobSize] = []
+
+    def start(scratch: Path, size: JobSize, driver: DriverPod | None) -> SimpleNamespace:
+        assert (scratch.is_dir(), driver) == (True, None)
+        sizes.append(size)
+        return SimpleNamespace(sparkContext=None)
+
+    monkeypatch.setattr(executor, "start_session", start)
+    monkeypatch.setattr(executor, "stop_session", lambda _: None)
+    attempt = Attempt(None, LIMITS, cores=1, earlier_out_of_memory=0, kills_before=None)
+    with executor.SparkExecutor(attempt.size) as scan:
+        scan.context(work(3 * GIB))
+
+    assert [(size.executors, size.cores, size.tasks_at_once) for size in sizes] == [(0, 1, 1)]
