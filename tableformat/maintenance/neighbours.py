@@ -13,16 +13,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError, ServerError, ServiceUnavailableError
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
+from requests.exceptions import RequestException
 
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.locations import places_of
+from tableformat.catalogs.outcomes import CatalogUnavailableError, CorruptCatalogEntryError
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.declaration.locations import table_identifiers
+from tableformat.errors import TransientError
 from tableformat.locations import folder_parts, overlap
 from tableformat.maintenance.errors import SharedLocation
 
@@ -30,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _PARALLEL = 8
 _MOST_KNOWN = 100_000
+_NOT_NOW = (TransientError, ServerError, ServiceUnavailableError, RequestException, ConnectionError, TimeoutError)
+"""What a catalog's server raises when it does not answer: of the table itself this says nothing."""
 _known: dict[str, tuple[str, ...]] = {}
 _lock = threading.Lock()
 
@@ -70,15 +75,22 @@ def _folder(location: str) -> tuple[str, ...]:
 
 
 def _metadata_location(catalog: Catalog, identifier: Identifier) -> str | None:
-    """None for a table that is gone meanwhile, or that PyIceberg cannot load: this one it can."""
-    if isinstance(catalog, PointerCatalog):
-        pointer = catalog.read_pointer(identifier)
-        return None if pointer is None else pointer.location
+    """None for a table that is gone meanwhile, or that is damaged or cannot be loaded by PyIceberg: this one can."""
     try:
+        if isinstance(catalog, PointerCatalog):
+            pointer = catalog.read_pointer(identifier)
+            return None if pointer is None else pointer.location
         return catalog.load_table(identifier).metadata_location
     except NoSuchTableError:
         return None
+    except _NOT_NOW as error:
+        raise CatalogUnavailableError(
+            f"table {'.'.join(identifier)} cannot be looked at now ({error}), so nobody can say whether it is the same "
+            "table under another name; nothing was deleted. Run again"
+        ) from error
     except Exception as error:  # whatever a catalog, its storage or PyIceberg's parser raises
+        if isinstance(catalog, PointerCatalog) and not isinstance(error, CorruptCatalogEntryError):
+            raise  # no more than the pointer was asked for
         logger.warning("not compared, it cannot be loaded: %s", error, extra={"table": ".".join(identifier)})
         return None
 

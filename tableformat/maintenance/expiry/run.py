@@ -97,6 +97,7 @@ class _Run:
         require_deletable(table, now=self._now)
         retention = plan_retention(table.metadata, self._options, now=self._now)
         if retention.is_empty:
+            self._settle(table)
             return None
         if self._plan is None or self._plan.retention != retention:
             self._settle(table)

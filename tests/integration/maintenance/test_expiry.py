@@ -1,14 +1,19 @@
 """Expiry on real files: what stays reads as before, what goes leaves nothing behind, and no moment is a bad one."""
 
 import shutil
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ServiceUnavailableError
 from pyiceberg.table import Table
 from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetStatisticsUpdate
+from pyiceberg.typedef import Identifier
 
+from tableformat.catalogs.outcomes import CatalogUnavailableError
 from tableformat.inspection.avro_columns import parse_avro
 from tableformat.locations import Place
 from tableformat.maintenance.errors import (
@@ -20,6 +25,7 @@ from tableformat.maintenance.errors import (
 )
 from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult, expire_snapshots, plan_expiry
 from tableformat.storage import open_store
+from tests.integration.compaction.tables import sql_catalog
 from tests.integration.maintenance.faults import MortalCatalog, Stubborn, killed_after_every_call
 from tests.integration.maintenance.tables import (
     IDENTIFIER,
@@ -330,6 +336,42 @@ def test_a_neighbour_that_cannot_be_read_holds_no_expiry_up(catalog: LocalCatalo
     assert expire(table).snapshots_expired == 1
 
 
+def test_an_entry_of_the_catalog_that_is_damaged_holds_no_expiry_up(
+    catalog: LocalCatalog, table: Table, tmp_path: Path
+) -> None:
+    append(table, 2)
+    catalog.create_table(("db", "other"), SCHEMA)
+    with sqlite3.connect(tmp_path / "catalog.db") as database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = NULL WHERE table_name = 'other'")
+    database.close()
+
+    assert expire(table).snapshots_expired == 1
+
+
+def test_a_catalog_that_cannot_tell_of_a_second_name_just_now_loses_nothing_of_it(tmp_path: Path) -> None:
+    catalog = sql_catalog(tmp_path)  # PyIceberg's own, whose tables have to be loaded
+    table = create(catalog)
+    append(table, 2)
+    copy = catalog.register_table(("db", "copy"), table.metadata_location)
+    table.overwrite(rows())
+    before, of_copy = on_disk(table), read_all(copy)
+
+    class Failing(SqlCatalog):
+        def load_table(self, identifier: str | Identifier) -> Table:
+            if identifier == ("db", "copy"):
+                raise ServiceUnavailableError("503")
+            return super().load_table(identifier)
+
+    failing = Failing(catalog.name, **catalog.properties)
+    with pytest.raises(CatalogUnavailableError, match="Run again"):
+        expire_snapshots(failing, IDENTIFIER, LAST_ONE, now=later(table, hours=1))
+    failing.close()
+
+    assert on_disk(table, records=True) == before
+    assert read_all(copy.refresh()) == of_copy
+    catalog.close()
+
+
 def test_what_could_not_be_deleted_is_reported_and_goes_with_the_next_run(table: Table) -> None:
     append(table, 2)
     table.overwrite(rows())
@@ -367,6 +409,25 @@ def test_a_tag_put_on_an_expiring_snapshot_at_the_last_moment_keeps_it(catalog: 
     assert remaining(table) == {ids[0], ids[2]}
     assert read_all(table) == {each: before[each] for each in (ids[0], ids[2])}
     assert on_disk(table, records=True) == reachable(table)
+
+
+def test_what_was_planned_and_may_not_go_any_more_is_not_reported_as_gone(
+    catalog: LocalCatalog, tmp_path: Path
+) -> None:
+    table = create(catalog)
+    ids = append(table, 2)
+
+    class Racing(LocalCatalog):
+        def commit_table(self, table, requirements, updates):  # type: ignore[no-untyped-def]
+            tag(catalog.load_table(IDENTIFIER), "audit", ids[0])
+            return super().commit_table(table, requirements, updates)
+
+    racing = Racing(tmp_path)
+    result = expire_snapshots(racing, IDENTIFIER, LAST_ONE, now=later(table, hours=1), sleep=lambda _: None)
+    racing.close()
+
+    assert result == ExpiryResult(snapshots_kept=2)
+    assert on_disk(table.refresh(), records=True) == reachable(table)
 
 
 def test_appends_that_win_the_race_do_not_disturb_it(catalog: LocalCatalog, tmp_path: Path) -> None:
