@@ -78,7 +78,7 @@ def _metadata_location(catalog: Catalog, identifier: Identifier) -> str | None:
     """None for a table that is gone meanwhile, or that is damaged or cannot be loaded by PyIceberg: this one can."""
     try:
         if isinstance(catalog, PointerCatalog):
-            pointer = catalog.read_pointer(identifier)
+            pointer = _pointer(catalog, identifier)
             return None if pointer is None else pointer.location
         return catalog.load_table(identifier).metadata_location
     except NoSuchTableError:
@@ -107,11 +107,19 @@ def _neighbours(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier,
     io = catalog._load_file_io(catalog.properties)
     with ThreadPoolExecutor(_PARALLEL) as pool:
         waiting = [
-            (identifier, pool.submit(_places_by_pointer, catalog, io, identifier, catalog.read_pointer(identifier)))
+            (identifier, pool.submit(_places_by_pointer, catalog, io, identifier, _pointer(catalog, identifier)))
             for identifier in others
         ]
         for identifier, places in waiting:
             yield identifier, places.result()
+
+
+def _pointer(catalog: PointerCatalog, identifier: Identifier) -> Pointer | None:
+    """None for what is gone meanwhile, or is there and is no table of Iceberg's."""
+    try:
+        return catalog.read_pointer(identifier)
+    except NoSuchTableError:
+        return None
 
 
 def _places(catalog: Catalog, identifier: Identifier) -> tuple[str, ...]:
@@ -133,7 +141,7 @@ def _places_by_pointer(
     try:
         return _places_by_metadata(io, pointer.location)
     except FileNotFoundError as error:  # it may have become an old version since, and be gone
-        now = catalog.read_pointer(identifier)
+        now = _pointer(catalog, identifier)
         if now is not None and now.location == pointer.location:
             raise _unknown(identifier, error) from error
         return _places_by_pointer(catalog, io, identifier, now)

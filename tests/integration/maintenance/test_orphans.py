@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import NoSuchIcebergTableError
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
-from pyiceberg.typedef import Record
+from pyiceberg.typedef import Identifier, Record
 
+from tableformat.catalogs.commit import Pointer
 from tableformat.inspection.avro_columns import parse_avro
 from tableformat.locations import Place
 from tableformat.maintenance.errors import (
@@ -372,6 +374,25 @@ def test_other_tables_are_looked_at_only_if_there_is_something_to_delete(catalog
     with pytest.raises(SharedLocation, match=r"db\.other cannot be read"):
         clean(written)
     assert Path(path).exists()
+
+
+def test_what_is_in_the_catalog_and_no_iceberg_table_is_nobody_s_neighbour(written: Table, tmp_path: Path) -> None:
+    orphan = put(written, "data/lost.parquet")
+
+    class Mixed(LocalCatalog):
+        def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+            return [*super().list_tables(namespace), ("db", "other")]
+
+        def read_pointer(self, identifier: Identifier) -> Pointer | None:
+            if identifier == ("db", "other"):
+                raise NoSuchIcebergTableError("its type is 'VIEW'")  # as DynamoDB's has it
+            return super().read_pointer(identifier)
+
+    mixed = Mixed(tmp_path)
+    result = remove_orphans(mixed, IDENTIFIER, DELETE, now=later(written, days=5))
+    mixed.close()
+
+    assert (result.files_deleted, Path(orphan).exists()) == (1, False)
 
 
 def test_a_whole_bucket_is_no_table_s_own_folder(catalog: LocalCatalog) -> None:
