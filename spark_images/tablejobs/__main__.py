@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from tableformat.catalogs import open_catalog
+from tableformat.maintenance.driver_environment import JOB
 from tableformat.maintenance.job import GIVE_UP_EXIT_CODE, JobReport, MaintenanceJob
 from tablejobs.attempt import Attempt
 from tablejobs.failures import ask_storage, classify
@@ -29,16 +30,16 @@ logger = logging.getLogger("tablejobs")
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tablejobs",
-        description="Carries out one maintenance run, given as JSON in the environment variable TABLEWRIGHT_JOB.",
+        description=f"Carries out one maintenance run, given as JSON in the environment variable {JOB}.",
     )
     parser.add_argument("--cores", type=int, help="how many tasks run at once in this process (default: all cores)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that clean-up runs
     try:
-        job = MaintenanceJob.model_validate_json(os.environ.get("TABLEWRIGHT_JOB", ""))
+        job = MaintenanceJob.model_validate_json(os.environ.get(JOB, ""))
     except ValidationError as error:
         fields = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'the whole'}: {e['msg']}" for e in error.errors())
-        print(f"error: TABLEWRIGHT_JOB is not a maintenance job: {fields}", file=sys.stderr)  # noqa: T201
+        print(f"error: {JOB} is not a maintenance job: {fields}", file=sys.stderr)  # noqa: T201
         return GIVE_UP
     set_up_logs(job)
     reporter = Reporter(job)

@@ -5,15 +5,13 @@ import os
 import sys
 
 from tableformat.logs import JsonFormatter, TextFormatter
+from tableformat.maintenance.driver_environment import LOG_FORMAT
 from tableformat.maintenance.job import MaintenanceJob
-
-FORMAT = "TABLEWRIGHT_LOG_FORMAT"
-"""An environment variable: `text`, the default, or `json`."""
 
 
 def set_up_logs(job: MaintenanceJob) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if os.environ.get(FORMAT) == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter() if os.environ.get(LOG_FORMAT) == "json" else TextFormatter())
     handler.addFilter(_About(table=".".join(job.identifier), run=job.run_id))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for ours in ("tablejobs", "tableformat"):

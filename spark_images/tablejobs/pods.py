@@ -14,7 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tableformat.maintenance.job import JobReport
+from tableformat.maintenance import driver_environment as variables
+from tableformat.maintenance.job import OUT_OF_MEMORY, JobReport
 from tableformat.maintenance.sizing import MIB, JobSize
 from tablejobs.reporting import HeldUp, api_client
 
@@ -38,7 +39,7 @@ class OwnPod:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "OwnPod | None":
-        name, namespace = environment.get("TABLEWRIGHT_POD_NAME"), environment.get("TABLEWRIGHT_POD_NAMESPACE")
+        name, namespace = environment.get(variables.POD_NAME), environment.get(variables.POD_NAMESPACE)
         return None if name is None or namespace is None else OwnPod(name, namespace)
 
 
@@ -53,14 +54,14 @@ class DriverPod(OwnPod):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "DriverPod | None":
         """None where the driver is no pod, or may have no others, or was not told where the API server is."""
-        template, host = environment.get("TABLEWRIGHT_EXECUTOR_POD"), environment.get("KUBERNETES_SERVICE_HOST")
+        template, host = environment.get(variables.EXECUTOR_POD), environment.get("KUBERNETES_SERVICE_HOST")
         if template is None or host is None:
             return None
         port = environment.get("KUBERNETES_SERVICE_PORT", "443")
         return cls(
-            name=environment["TABLEWRIGHT_POD_NAME"],
-            namespace=environment["TABLEWRIGHT_POD_NAMESPACE"],
-            ip=environment["TABLEWRIGHT_POD_IP"],
+            name=environment[variables.POD_NAME],
+            namespace=environment[variables.POD_NAMESPACE],
+            ip=environment[variables.POD_IP],
             api_server=f"https://{in_url(host)}:{port}",
             executor_template=json.loads(template),
         )
@@ -112,7 +113,7 @@ def _was_killed_for_memory(status: Mapping[str, Any]) -> bool:
 def _reports_it(message: str) -> bool:
     """Whether a driver's last word is that a process of its run was killed so."""
     try:
-        return JobReport.model_validate_json(message).reason == "OutOfMemory"
+        return JobReport.model_validate_json(message).reason == OUT_OF_MEMORY
     except ValidationError:
         return False
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tableformat.maintenance import driver_environment as variables
 from tableformat.maintenance.compaction import Progress
 from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
 
@@ -73,14 +74,14 @@ class Reporter:
     def finished(self, report: JobReport) -> None:
         level = logging.INFO if report.succeeded else logging.ERROR
         logger.log(level, "%s", report.message, extra={"reason": report.reason})
-        path = Path(os.environ.get("TABLEWRIGHT_TERMINATION_LOG", TERMINATION_LOG))
+        path = Path(os.environ.get(variables.TERMINATION_LOG, TERMINATION_LOG))
         if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
             path.write_text(report.to_termination_message())
 
 
 def _note(progress: Progress) -> None:
     """For whoever started this driver as a process and shows a bar: a line of JSON, as often as there is news."""
-    path = os.environ.get("TABLEWRIGHT_PROGRESS_LOG")
+    path = os.environ.get(variables.PROGRESS_LOG)
     if path is None:
         return
     figures = {

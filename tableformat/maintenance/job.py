@@ -22,6 +22,8 @@ from tableformat.maintenance.summaries import PlanSummary
 
 GIVE_UP_EXIT_CODE = 2
 """A driver's word that trying again is of no use: Kubernetes is told to start no other pod then."""
+OUT_OF_MEMORY = "OutOfMemory"
+"""The one reason that is more than a word for people: the next attempt, and the next run, give tasks more memory."""
 TERMINATION_MESSAGE_BYTES = 4096
 """Kubernetes cuts a longer one, and what is left is no JSON."""
 _LONGEST_MESSAGE = 1000

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tableformat.maintenance import driver_environment as variables
 from tablewright.api.catalog import (
     ACCESS_KEY,
     REST_CREDENTIALS,
@@ -22,9 +23,9 @@ from tablewright.api.quantities import memory_bytes, millicores
 EXECUTOR_POD = "TABLEWRIGHT_EXECUTOR_POD"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own
 _WHERE_THE_DRIVER_RUNS = {
-    "TABLEWRIGHT_POD_NAME": "metadata.name",
-    "TABLEWRIGHT_POD_NAMESPACE": "metadata.namespace",
-    "TABLEWRIGHT_POD_IP": "status.podIP",
+    variables.POD_NAME: "metadata.name",
+    variables.POD_NAMESPACE: "metadata.namespace",
+    variables.POD_IP: "status.podIP",
 }
 
 
@@ -40,14 +41,14 @@ def driver_pod(
 ) -> dict[str, Any]:
     """`job` is what the driver has to do; `executors` their template, where there may be any."""
     # What people declare comes first: of two variables of one name the later one holds, and that is ours.
-    environment = [*_declared(fields), {"name": "TABLEWRIGHT_JOB", "value": job}]
+    environment = [*_declared(fields), {"name": variables.JOB, "value": job}]
     environment += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _WHERE_THE_DRIVER_RUNS.items()
     ]
     if logs_as_json:
-        environment.append({"name": "TABLEWRIGHT_LOG_FORMAT", "value": "json"})
+        environment.append({"name": variables.LOG_FORMAT, "value": "json"})
     if executors is not None:
-        environment.append({"name": EXECUTOR_POD, "value": json.dumps(executors)})
+        environment.append({"name": variables.EXECUTOR_POD, "value": json.dumps(executors)})
     container = {
         **_container("driver", fields.image or image, [*environment, *_storage_keys(catalog), *_catalog_keys(catalog)]),
         "args": ["python", "-m", "tablejobs"],  # the image's entry point reaps what it leaves

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 
+from tableformat.maintenance.job import OUT_OF_MEMORY
 from tablewright.api.conditions import SUCCEEDED, Condition, condition, merged
 from tablewright.api.run import Cause, MaintenanceRun, MaintenanceRunStatus, Phase, Progress
 from tablewright.api.texts import shortened
@@ -14,7 +15,6 @@ from tablewright.decide.progress import reconciling, stalled
 from tablewright.decide.schedules import next_opening
 from tablewright.decide.state import CreateJob, JobObservation, RunDecision
 
-OUT_OF_MEMORY = "OutOfMemory"  # as drivers and their pods' status say it
 POD_INTERVAL = timedelta(seconds=15)  # no event of the Job's tells why its pod does not start
 LONGEST_MESSAGE = 1024
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from tableformat.maintenance import driver_environment as variables
 from tableformat.maintenance.job import JobReport, MaintenanceJob
 
 SCRATCH_PREFIX = "tablewright-run-"
@@ -57,10 +58,10 @@ def run_driver(
         report, progress, log = (Path(scratch) / name for name in ("report.json", "progress.jsonl", "log"))
         environment = {
             **os.environ,
-            "TABLEWRIGHT_JOB": job.model_dump_json(),
-            "TABLEWRIGHT_TERMINATION_LOG": str(report),
-            "TABLEWRIGHT_PROGRESS_LOG": str(progress),
-            "TABLEWRIGHT_LOG_FORMAT": "text",  # in which warnings are looked for
+            variables.JOB: job.model_dump_json(),
+            variables.TERMINATION_LOG: str(report),
+            variables.PROGRESS_LOG: str(progress),
+            variables.LOG_FORMAT: "text",  # in which warnings are looked for
         }
         with log.open("wb") as errors:
             process = subprocess.Popen(

@@ -7,6 +7,7 @@ attempts to create one: nothing but an event tells of a quota that is used up.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tableformat.maintenance.job import OUT_OF_MEMORY
 from tablewright.api.objects import KubernetesObject
 from tablewright.decide.state import PodProblem
 
@@ -22,7 +23,7 @@ def pod_problem(pod: KubernetesObject) -> PodProblem | None:
         terminated, waiting = state.get("terminated") or {}, state.get("waiting") or {}
         if terminated.get("reason") == "OOMKilled":
             message = f"pod {name} was killed for want of memory; the next attempt gives each task more of it"
-            return PodProblem("OutOfMemory", message)
+            return PodProblem(OUT_OF_MEMORY, message)
         if waiting.get("reason") in _IMAGE:
             return PodProblem("ImageNotPulled", _said(f"pod {name}: image {container.get('image', '')}", waiting))
         if waiting.get("reason") in _CONFIGURATION:
