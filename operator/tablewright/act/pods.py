@@ -41,14 +41,14 @@ def driver_pod(
 ) -> dict[str, Any]:
     """`job` is what the driver has to do; `executors` their template, where there may be any."""
     # What people declare comes first: of two variables of one name the later one holds, and that is ours.
-    environment = [*_declared(fields), {"name": variables.JOB, "value": job}]
+    environment = [*_declared(fields), {"name": variables.JOB, "value": _literal(job)}]
     environment += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _WHERE_THE_DRIVER_RUNS.items()
     ]
     if logs_as_json:
         environment.append({"name": variables.LOG_FORMAT, "value": "json"})
     if executors is not None:
-        environment.append({"name": variables.EXECUTOR_POD, "value": json.dumps(executors)})
+        environment.append({"name": variables.EXECUTOR_POD, "value": _literal(json.dumps(executors))})
     container = {
         **_container("driver", fields.image or image, [*environment, *_storage_keys(catalog), *_catalog_keys(catalog)]),
         "args": ["python", "-m", "tablejobs"],  # the image's entry point reaps what it leaves
@@ -137,6 +137,11 @@ def _placement(fields: JobFields) -> dict[str, Any]:
         "priorityClassName": fields.priority_class_name,
     }
     return {name: value for name, value in placement.items() if value}
+
+
+def _literal(text: str) -> str:
+    """A variable's value as it is: Kubernetes would read $(NAME) as another variable in it, and $$ as one $."""
+    return text.replace("$", "$$")
 
 
 def _declared(fields: JobFields) -> list[dict[str, Any]]:

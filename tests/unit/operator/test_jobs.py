@@ -384,6 +384,16 @@ def test_a_driver_logs_as_the_operator_does() -> None:
     assert variables(job)["TABLEWRIGHT_LOG_FORMAT"]["value"] == "json"
 
 
+def test_kubernetes_reads_no_variable_into_what_a_driver_is_told() -> None:
+    """It would take $(TZ) for the variable, and write $ for $$: a table's name may have both."""
+    named = {"namespace": "sales", "name": "a$$b$(TZ)"}
+    zone = {"name": "WHERE", "value": "in $(TZ)"}
+    job = built(identifier=named, jobs={"env": [{"name": "TZ", "value": "UTC"}, zone]})
+    assert variables(job)["TABLEWRIGHT_JOB"]["value"].count("a$$$$b$$(TZ)") == 1
+    assert '"in $$(TZ)"' in variables(job)["TABLEWRIGHT_EXECUTOR_POD"]["value"], "each executor reads its own"
+    assert variables(job)["WHERE"] == zone
+
+
 @pytest.mark.parametrize("operation", list(Operation))
 def test_a_run_of_a_table_with_a_long_name_has_a_name_that_a_job_can_have(operation: Operation) -> None:
     table = managed_table()
