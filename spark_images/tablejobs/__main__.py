@@ -59,6 +59,7 @@ def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[Jo
         failure = classify(
             error,
             out_of_memory=attempt is not None and attempt.ran_out_of_memory(),
+            at_limit="" if attempt is None else attempt.at_limit,
             storage=None if catalog is None else ask_storage(catalog),
         )
         if not failure.is_foreseen:

@@ -12,7 +12,7 @@ from tablejobs.pods import DriverPod, OwnPod, PodsOfJob
 logger = logging.getLogger("tablejobs")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempt:
     driver: DriverPod | None
     """Where it may have executors: with a queue, for one, it may not."""
@@ -21,6 +21,8 @@ class Attempt:
     earlier_out_of_memory: int
     kills_before: int | None
     """In this container; None where the driver is no pod, since then the count is of other processes, too."""
+    at_limit: str = ""
+    """What allows its tasks no more memory, if anything does; known when it has its size."""
 
     @classmethod
     def of(cls, job: MaintenanceJob, *, cores: int | None) -> "Attempt":
@@ -38,13 +40,15 @@ class Attempt:
 
     def size(self, work: Workload, *, alone: bool = False) -> JobSize:
         """`alone`: without executors, whatever is allowed."""
-        return size_job(
+        size = size_job(
             work,
             None if alone else self.limits,
             driver_cores=self.cores,
             driver_memory_bytes=memory_limit(),
             out_of_memory=self.earlier_out_of_memory,
         )
+        self.at_limit = size.at_limit
+        return size
 
     def ran_out_of_memory(self) -> bool:
         """Whether a process of this attempt was killed for it, here or in an executor."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from tableformat.maintenance.sizing import HEAP_BYTES, MIB, JobSize
 from tablejobs.pods import DriverPod, in_url
 
-ATTEMPTS = 4
+ATTEMPTS = 4  # at a task
+_TRIES = ATTEMPTS + 1  # of Spark's: one more, which only tells that none came to an end (see executor.py)
 IDLE_SECONDS = 30
 _LONGEST_PREFIX = 47  # Spark refuses a longer one: "-exec-" and a number must fit into a label after it
 _RANDOM_END = 5  # of a pod's name, by the Job controller
@@ -29,7 +30,7 @@ def spark_configuration(size: JobSize, driver: DriverPod | None, *, scratch: Pat
         "spark.driver.memory": _spark_memory(HEAP_BYTES),
         "spark.driver.extraJavaOptions": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logging}",
         "spark.local.dir": str(scratch),
-        "spark.task.maxFailures": str(ATTEMPTS),
+        "spark.task.maxFailures": str(_TRIES),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -38,7 +39,7 @@ def spark_configuration(size: JobSize, driver: DriverPod | None, *, scratch: Pat
 def _in_the_driver(size: JobSize) -> dict[str, str]:
     return {
         # The second number is how often a task is tried: in local mode the setting for it is not heeded.
-        "spark.master": f"local[{size.tasks_at_once},{ATTEMPTS}]",
+        "spark.master": f"local[{size.tasks_at_once},{_TRIES}]",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }

@@ -8,6 +8,7 @@ A sort that is large for one task is divided into ranges: its rows go through Sp
 the counts of what was read. Spark takes the output of one attempt at each part, so nothing is counted twice.
 
 An error that Spark shall not try again comes back as a value: raised, it would end the other tasks, and lose its type.
+A process that is killed raises nothing, so the try after the last one does nothing but say that the task's time is up.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol, TypeVar
 
 from pyspark import AccumulatorParam, InheritableThread, SparkContext, TaskContext
@@ -43,6 +45,7 @@ from tableformat.maintenance.sizing import JobSize, Workload
 from tablejobs.configuration import ATTEMPTS
 from tablejobs.container import kills_for_memory
 from tablejobs.executor_watch import PATIENCE, ExecutorWatch, Patience, Watching
+from tablejobs.failures import OutOfMemory
 from tablejobs.pods import DriverPod, PodsOfJob
 from tablejobs.reporting import HeldUp
 from tablejobs.session import start_session, stop_session
@@ -55,10 +58,6 @@ _ANSWER_SECONDS = 20
 _PASSING = (TransientError, OSError, MemoryError)
 
 Part = TypeVar("Part")
-
-
-class OutOfMemory(TransientError):
-    """A process of an executor was killed for want of memory; the next attempt gives each task more of it."""
 
 
 class SessionExecutor:
@@ -129,8 +128,10 @@ class SparkExecutor:
     def __enter__(self) -> "SparkExecutor":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._cleanup.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._cleanup:
+            if isinstance(error, TaskFailed) and self._was_killed_for_memory():
+                raise OutOfMemory(str(OutOfMemory.__doc__)) from error
 
     def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
         if not tasks:
@@ -143,10 +144,8 @@ class SparkExecutor:
                     for outcome in outcomes:
                         left.pop(outcome.task_id)
                         yield outcome
-            except Exception as error:
+            except Exception:
                 if watch is None or watch.gave_up is None:
-                    if self.size is not None and _killed_for_memory(session.sparkContext, self.size.executors):
-                        raise OutOfMemory(str(OutOfMemory.__doc__)) from error
                     raise
                 self._alone = watch.gave_up
             else:
@@ -193,6 +192,11 @@ class SparkExecutor:
         with Watching(watch, self._patience.between_looks):
             yield watch
 
+    def _was_killed_for_memory(self) -> bool:
+        if self._session is None or self.size is None:
+            return False
+        return _killed_for_memory(self._session.sparkContext, self.size.executors)
+
     def _go_on_alone(self) -> None:
         """In a Spark of its own; the pods that were asked for are wanted no more."""
         self._cleanup.close()
@@ -212,9 +216,11 @@ def _killed_for_memory(context: SparkContext, executors: int) -> bool:
     kills: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def ask() -> None:
-        with contextlib.suppress(Exception):  # one that fails is no answer
+        try:
             parts = context.parallelize(range(4 * executors), 4 * executors)
             kills.put(max(parts.map(lambda _: kills_for_memory()).collect()))
+        except Exception:  # of a Spark that is gone itself
+            kills.put(0)
 
     InheritableThread(target=ask, daemon=True).start()
     with contextlib.suppress(queue.Empty):
@@ -261,6 +267,7 @@ def _divided(context: SparkContext, division: Division) -> list[WrittenRange]:
 def _read(read: RewriteTask, ranges: Ranges) -> Iterator[tuple[int, "bytes | Counted | _PartFailed"]]:
     """Every range is told of a failure, so that none begins to write."""
     try:
+        _require_a_try()
         yield from read_into_ranges(read, ranges, threads=1)
     except Exception as error:
         failed = _part_failed(error)
@@ -276,6 +283,7 @@ def _write(
 def _kept(work: Callable[[], Part]) -> Part | _PartFailed:
     """What comes of a part of the work, or why nothing does; an error that Spark shall try again goes on to it."""
     try:
+        _require_a_try()
         return work()
     except Exception as error:
         return _part_failed(error)
@@ -285,9 +293,12 @@ def _part_failed(error: Exception) -> _PartFailed:
     """Raises the error again if trying again may help, and there are tries left."""
     if isinstance(error, _PartFailed):
         return error
-    if isinstance(error, PermanentError) or (isinstance(error, _PASSING) and _is_last_try()):
+    if isinstance(error, PermanentError):
         return _PartFailed(error)
-    raise error
+    if _tries() < ATTEMPTS:
+        raise error
+    # one that nobody foresaw may be of a type that does not come through
+    return _PartFailed(error if isinstance(error, _PASSING) else TaskFailed(f"{type(error).__name__}: {error}"))
 
 
 def _sound(parts: Iterable[Part | _PartFailed]) -> Iterator[Part]:
@@ -297,9 +308,16 @@ def _sound(parts: Iterable[Part | _PartFailed]) -> Iterator[Part]:
         yield part
 
 
-def _is_last_try() -> bool:
+def _tries() -> int:
+    """This one among them."""
     context = TaskContext.get()
-    return context is not None and context.attemptNumber() + 1 >= ATTEMPTS
+    return 1 if context is None else context.attemptNumber() + 1
+
+
+def _require_a_try() -> None:
+    """Those before would have told of any error, so their processes were killed, or their nodes went."""
+    if _tries() > ATTEMPTS:
+        raise TaskFailed(f"a task was begun {ATTEMPTS} times, and each time its process was gone before it had ended")
 
 
 def _attempt(task: RewriteTask, *, threads: int) -> Outcome:

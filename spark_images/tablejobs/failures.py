@@ -14,8 +14,10 @@ from pyiceberg.catalog import Catalog
 
 from tableformat.commits import CommitConflict, CommitOutcomeUnknown
 from tableformat.errors import PermanentError, TransientError
+from tableformat.maintenance.job import OUT_OF_MEMORY
 from tableformat.storage.errors import StorageUnavailable
 from tableformat.storage.s3 import s3_client
+from tablejobs.spark_errors import TaskFailed
 
 _BAD_KEYS = {
     *["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"],
@@ -28,8 +30,13 @@ _BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
     (iceberg.CommitFailedException, CommitConflict.reason, True),
     (iceberg.CommitStateUnknownException, CommitOutcomeUnknown.reason, True),
     (PermissionError, "BadCredentials", False),
-    (MemoryError, "OutOfMemory", True),
 )
+
+
+class OutOfMemory(TransientError):
+    """A process of the run was killed for want of memory."""
+
+    reason = OUT_OF_MEMORY
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,11 @@ class Failure:
     is_foreseen: bool = True
 
 
-def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure | None = None) -> Failure:
-    """`out_of_memory`: whether a process of the run was killed for it. `storage`: what storage itself says, if asked.
+def classify(
+    error: Exception, *, out_of_memory: bool = False, at_limit: str = "", storage: Failure | None = None
+) -> Failure:
+    """`out_of_memory`: whether a process of the run was killed for it. `at_limit`: what allows tasks no more memory, if
+    anything does. `storage`: what storage itself says, if asked.
 
     Storage that refuses everything explains whatever was made of it: to some libraries a file that may not be read does
     not exist. A process that was killed explains what followed, except errors that the library raises on purpose.
@@ -54,9 +64,11 @@ def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure 
             return Failure(reason, said, try_again)
     if isinstance(error, PermanentError):
         return Failure(error.reason, said, try_again=False)
-    if out_of_memory:
-        message = "a process of the run was killed for want of memory; the next attempt gives each task more of it"
-        return Failure("OutOfMemory", message, try_again=True)
+    if isinstance(error, MemoryError):
+        return _starved(said, at_limit)
+    on_purpose = isinstance(error, TransientError) and not isinstance(error, TaskFailed)
+    if isinstance(error, OutOfMemory) or (out_of_memory and not on_purpose):
+        return _starved(str(OutOfMemory.__doc__).rstrip("."), at_limit)
     if storage is not None:
         return storage
     if isinstance(error, TransientError):
@@ -64,6 +76,13 @@ def classify(error: Exception, *, out_of_memory: bool = False, storage: Failure 
     if isinstance(error, OSError):
         return Failure(StorageUnavailable.reason, said, try_again=True)
     return Failure("InternalError", said, try_again=True, is_foreseen=False)
+
+
+def _starved(said: str, at_limit: str) -> Failure:
+    """Another attempt has more memory for each task, or else it would end like this one."""
+    if at_limit:
+        return Failure(OUT_OF_MEMORY, f"{said}, though one task at once had {at_limit}: raise it", try_again=False)
+    return Failure(OUT_OF_MEMORY, f"{said}; the next attempt gives each task more of it", try_again=True)
 
 
 def _text(error: Exception) -> str:

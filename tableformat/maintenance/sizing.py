@@ -74,6 +74,8 @@ class JobSize:
     """What was made different after a process was killed for want of memory."""
     cpu: str | None = None
     """What is asked of the cluster for an executor, where it is not as many processors as cores."""
+    at_limit: str = ""
+    """What allows a task no more memory than it has here; empty where another attempt would give it more."""
 
     @property
     def cores_of_a_task(self) -> int:
@@ -93,12 +95,14 @@ def size_job(
     executors = 0 if limits is None else _executors(work, limits)
     if limits is None or executors == 0:
         at_once = _at_once(share, driver_cores, driver_memory_bytes)
-        note = _note(out_of_memory, share, at_once, driver_memory_bytes, "jobs.resources.limits.memory")
-        return JobSize(0, driver_cores, at_once, driver_memory_bytes or 0, note)
+        at_limit = _at_limit(share, at_once, driver_memory_bytes, "jobs.resources.limits.memory")
+        note = _note(out_of_memory, share, at_once, at_limit)
+        return JobSize(0, driver_cores, at_once, driver_memory_bytes or 0, note, at_limit=at_limit)
     at_once = _at_once(share, limits.cores, limits.memory_bytes)
     memory = min(limits.memory_bytes, JAVA_BYTES + at_once * share)
-    note = _note(out_of_memory, share, at_once, limits.memory_bytes, "jobs.executors.memory")
-    return JobSize(executors, limits.cores, at_once, memory, note, limits.cpu)
+    at_limit = _at_limit(share, at_once, limits.memory_bytes, "jobs.executors.memory")
+    note = _note(out_of_memory, share, at_once, at_limit)
+    return JobSize(executors, limits.cores, at_once, memory, note, limits.cpu, at_limit)
 
 
 def _executors(work: Workload, limits: ExecutorLimits) -> int:
@@ -114,13 +118,17 @@ def _at_once(share: int, cores: int, memory_bytes: int | None) -> int:
     return max(count for count in range(1, cores + 1) if cores % count == 0 and count <= fitting)
 
 
-def _note(out_of_memory: int, share: int, at_once: int, memory_bytes: int | None, field: str) -> str:
+def _at_limit(share: int, at_once: int, memory_bytes: int | None, field: str) -> str:
+    if memory_bytes is None or at_once > 1 or JAVA_BYTES + share < memory_bytes:
+        return ""
+    return f"all of the {memory_bytes // MIB} MiB that {field} allows"
+
+
+def _note(out_of_memory: int, share: int, at_once: int, at_limit: str) -> str:
     if not out_of_memory:
         return ""
-    given = f"{share // MIB} MiB for each of {at_once} tasks at once"
-    if memory_bytes is not None and JAVA_BYTES + share > memory_bytes:
-        given = f"one task at once, with all of the {memory_bytes // MIB} MiB that {field} allows"
-    return f"after running out of memory: {given}"
+    shared = f"{share // MIB} MiB for each of {at_once} tasks at once"
+    return f"after running out of memory: {f'one task at once, with {at_limit}' if at_limit else shared}"
 
 
 def _parts(task: RewriteTask) -> int:

@@ -16,9 +16,9 @@ with_dynamodb = pytest.mark.parametrize("catalog_kind", ["dynamoDB"], indirect=T
 WIDE = {"columns": [*COLUMNS, {"name": "payload", "type": "binary"}], "identifierColumns": ["txn_id"]}
 
 
-def failed(place: Place, run: str, *, seconds: float = 300) -> str:
+def failed(place: Place, run: str) -> str:
     """The reason, which the event has too."""
-    status = place.wait_for_run(run, seconds=seconds)
+    status = place.wait_for_run(run)
     assert status["phase"] == "Failed", status
     told = [event for event in place.objects.events() if event["reason"] == "RunFailed"]
     assert any(status["reason"] in event["note"] or status["message"] in event["note"] for event in told), told
@@ -85,13 +85,14 @@ def memory(limit: str) -> dict[str, Any]:
     return {"jobs": {**SPREAD, "executors": {**SPREAD["executors"], "memory": limit}}, "schema": WIDE}
 
 
-@pytest.mark.timeout(1200)  # each of three drivers has its tasks killed as often as Spark tries them
 @with_config_maps
 def test_executors_without_enough_memory(place: Place) -> None:
     """Each row has much in memory and next to nothing on disk, so that no plan can foresee it."""
     place.declare(**memory("640Mi"))
     written = place.write(commits=6, rows=4, payload=96 << 20)
-    assert failed(place, place.ask_for("Compact"), seconds=600) == "OutOfMemory"
+    starved = place.ask_for("Compact")
+    assert failed(place, starved) == "OutOfMemory"
+    assert "all of the 640 MiB that jobs.executors.memory allows: raise it" in place.run(starved)["message"]
 
     place.declare(**memory("6Gi"))
     status = place.wait_for_run(place.ask_for("Compact"))

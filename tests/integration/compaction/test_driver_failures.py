@@ -3,23 +3,49 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 
 from tableformat.catalogs import SqlConfig
 from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.job import CompactWork, JobReport, MaintenanceJob
-from tests.integration.compaction.tables import IDENTIFIER, create, data_files, shuffled_files
+from tests.integration.compaction.tables import (
+    IDENTIFIER,
+    create,
+    data_files,
+    plain_rows,
+    put_file,
+    shuffled_files,
+)
 from tests.servers import toolchain
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def compacted_by_a_driver(table: Table, folder: Path, **changes: Any) -> tuple[int, JobReport]:
+# What every Python of a driver begins with: the process that rewrites a certain partition is killed.
+DEADLY = """
+import os
+from tableformat.maintenance import executor
+real = executor.rewrite
+def rewrite(task, **options):
+    if any("{victim}" in source.path for source in task.sources):
+        os.kill(os.getpid(), 9)
+    return real(task, **options)
+executor.rewrite = rewrite
+"""
+
+
+def compacted_by_a_driver(
+    table: Table, folder: Path, *, cores: int = 2, beginning: str | None = None, **changes: Any
+) -> tuple[int, JobReport]:
     """Its exit code and its report; the table is in the catalog of the folder."""
     size = sum(file.file_size_in_bytes for file in data_files(table))
     known = {"target_file_bytes": size // 3, "min_file_bytes": size // 3 - 1, "min_input_files": 1}
@@ -33,7 +59,12 @@ def compacted_by_a_driver(table: Table, folder: Path, **changes: Any) -> tuple[i
         "TABLEWRIGHT_JOB": job.model_dump_json(),
         "TABLEWRIGHT_TERMINATION_LOG": str(report),
     }
-    ended = subprocess.run([sys.executable, "-m", "tablejobs", "--cores", "2"], env=environment, capture_output=True)
+    if beginning is not None:
+        (folder / "sitecustomize.py").write_text(beginning)
+        environment["PYTHONPATH"] = str(folder)
+    ended = subprocess.run(
+        [sys.executable, "-m", "tablejobs", "--cores", str(cores)], env=environment, capture_output=True
+    )
     assert report.exists(), ended.stderr.decode()
     return ended.returncode, JobReport.model_validate_json(report.read_text())
 
@@ -47,6 +78,23 @@ def test_storage_that_takes_no_file_is_named_and_tried_again(catalog: SqlCatalog
     assert (code, report.reason) == (1, "UnwritableDataFile")
     assert "file:///dev/full/data/" in report.message
     assert "Not a directory" in report.message
+
+
+def test_a_task_whose_process_is_killed_each_time_keeps_no_other_from_being_done(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    table = create(catalog, spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")))
+    paths = {}
+    for city in (f"city {number}" for number in range(5)):
+        paths[city] = [put_file(table, plain_rows(number, 1), partition=Record(city)) for number in range(5)]
+
+    deadly = DEADLY.format(victim=paths["city 0"][0])
+    code, report = compacted_by_a_driver(table, tmp_path, cores=1, beginning=deadly)
+
+    assert (code, report.reason) == (1, "TaskFailed"), report.message
+    assert "begun 4 times, and each time its process was gone" in report.message
+    by_city = Counter(file.partition[0] for file in data_files(table.refresh()))
+    assert by_city == {"city 0": 5, "city 1": 1, "city 2": 1, "city 3": 1, "city 4": 1}
 
 
 def test_a_truncated_file_of_a_divided_sort_is_named_and_nothing_that_was_written_stays(

@@ -11,7 +11,8 @@ from pyiceberg.exceptions import (
 from tableformat.catalogs import CatalogAccessError, CatalogUnavailableError
 from tableformat.maintenance.errors import TooYoung
 from tableformat.storage.errors import StorageUnavailable
-from tablejobs.failures import Failure, classify, of_code
+from tablejobs.failures import Failure, OutOfMemory, classify, of_code
+from tablejobs.spark_errors import TaskFailed
 
 REFUSED = Failure("BadCredentials", "refused", try_again=False)
 
@@ -24,7 +25,6 @@ REFUSED = Failure("BadCredentials", "refused", try_again=False)
         (ValidationException("x"), "ValidationConflict", True),
         (CommitFailedException("x"), "CommitConflict", True),
         (PermissionError("x"), "BadCredentials", False),
-        (MemoryError("x"), "OutOfMemory", True),
         (TooYoung("x"), "TooYoung", False),
         (StorageUnavailable("x"), "StorageUnavailable", True),
         (OSError("x"), "StorageUnavailable", True),
@@ -53,7 +53,21 @@ def test_an_error_without_a_text_has_a_report_all_the_same() -> None:
 
 def test_what_followed_from_a_kill_for_memory_is_named_after_it() -> None:
     assert classify(ValueError("a worker vanished"), out_of_memory=True).reason == "OutOfMemory"
-    assert classify(TooYoung("x"), out_of_memory=True).reason == "TooYoung"
+    assert classify(TaskFailed("a worker vanished"), out_of_memory=True).reason == "OutOfMemory"
+    for on_purpose in (TooYoung("x"), StorageUnavailable("x"), CommitFailedException("x")):
+        assert classify(on_purpose, out_of_memory=True) == classify(on_purpose)
+
+
+@pytest.mark.parametrize("error", [OutOfMemory("x"), MemoryError("malloc failed"), TaskFailed("a worker vanished")])
+def test_want_of_memory_is_tried_again_as_long_as_there_is_more(error: Exception) -> None:
+    found = classify(error, out_of_memory=True)
+    assert (found.reason, found.try_again) == ("OutOfMemory", True)
+    assert found.message.endswith("; the next attempt gives each task more of it")
+    found = classify(error, out_of_memory=True, at_limit="all of the 640 MiB that jobs.executors.memory allows")
+    assert (found.reason, found.try_again) == ("OutOfMemory", False)
+    assert found.message.endswith(
+        ", though one task at once had all of the 640 MiB that jobs.executors.memory allows: raise it"
+    )
 
 
 def test_what_storage_says_itself_wins_over_what_a_library_made_of_it() -> None:

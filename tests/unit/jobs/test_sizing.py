@@ -95,6 +95,9 @@ def test_after_a_kill_for_memory_each_task_gets_twice_as_much_and_the_size_says_
         "after running out of memory: one task at once, with all of the 4096 MiB that jobs.executors.memory allows"
     )
     assert fourth == third
+    assert [size.at_limit for size in (first, second, third)] == [
+        *["", "", "all of the 4096 MiB that jobs.executors.memory allows"]
+    ]
 
 
 def test_a_task_with_many_deletes_gets_memory_for_them() -> None:
@@ -138,11 +141,13 @@ def test_no_size_exceeds_its_limits(
         assert found.memory_bytes <= memory
         assert found.cores == cores
     assert bool(found.note) == bool(failures)
+    next_one = sized(work(size, parts, task_bytes), limits, out_of_memory=failures + 1)
+    assert not found.at_limit or replace(next_one, note=found.note) == found, "where nothing more can be given"
 
 
 def test_a_driver_alone_is_spark_in_local_mode(tmp_path: Path) -> None:
     found = spark_configuration(JobSize(0, 4, 3, 0), None, scratch=tmp_path, logging=tmp_path / "log4j2.properties")
-    assert found["spark.master"] == "local[3,4]"
+    assert found["spark.master"] == "local[3,5]"
     assert found["spark.driver.host"] == "127.0.0.1"
     assert not [name for name in found if name.startswith(("spark.kubernetes", "spark.executor"))]
 
@@ -170,7 +175,7 @@ def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
     allocation = {name.rpartition(".")[2]: value for name, value in found.items() if "dynamicAllocation" in name}
     assert (allocation["initialExecutors"], allocation["maxExecutors"], allocation["minExecutors"]) == ("3", "3", "1")
     assert found["spark.master"] == "k8s://https://10.96.0.1:443"
-    assert found["spark.task.cpus"] == "2"
+    assert (found["spark.task.cpus"], found["spark.task.maxFailures"]) == ("2", "5")
     assert (found["spark.driver.host"], found["spark.kubernetes.namespace"]) == ("10.1.2.3", "sales")
     assert found["spark.kubernetes.container.image"] == "jobs:1"
 
