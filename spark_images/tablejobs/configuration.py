@@ -11,6 +11,7 @@ from tablejobs.pods import DriverPod, in_url
 
 ATTEMPTS = 4  # at a task
 _TRIES = ATTEMPTS + 1  # of Spark's: one more, which only tells that none came to an end (see executor.py)
+_NO_LIMIT = (1 << 31) - 1
 IDLE_SECONDS = 30
 _LONGEST_PREFIX = 47  # Spark refuses a longer one: "-exec-" and a number must fit into a label after it
 _RANDOM_END = 5  # of a pod's name, by the Job controller
@@ -63,6 +64,9 @@ def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]
         "spark.kubernetes.driver.service.deleteOnTermination": "false",  # there is no such service, nor claims
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+        # Spark would end its JVM, and the driver with it, after as many executors as a long run on nodes that come and
+        # go may well lose. What keeps executors is watched over by the driver itself.
+        "spark.executor.maxNumFailures": str(_NO_LIMIT),
         **_coming_and_going(size.executors),
         "spark.executor.cores": str(size.cores),
         "spark.kubernetes.executor.request.cores": size.cpu or str(size.cores),

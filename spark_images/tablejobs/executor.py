@@ -180,10 +180,10 @@ class SparkExecutor:
         if self._driver is None or self.size is None or not self.size.executors:
             yield None
             return
-        pods, executor = PodsOfJob(self._driver), self._driver.executor(self.size)
+        pods, executor, wanted = PodsOfJob(self._driver), self._driver.executor(self.size), self.size.executors
         watch = ExecutorWatch(
             lambda: len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1,  # the driver counts as one
-            lambda: pods.why_no_executor(executor),
+            lambda: pods.why_no_executor(executor, wanted=wanted),
             self._tell,
             context.cancelAllJobs,
             patience=self._patience,

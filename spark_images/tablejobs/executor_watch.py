@@ -58,7 +58,7 @@ class ExecutorWatch:
         elif now - self._none_since >= self._patience.tell:
             found = self._why()
             self._say(found)
-            if now - self._none_since >= self._patience.give_up:
+            if found.for_good or now - self._none_since >= self._patience.give_up:
                 self.gave_up = found
                 self._stop()
 

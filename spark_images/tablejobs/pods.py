@@ -7,8 +7,9 @@ status says that one was killed for want of memory. The driver removes them itse
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ logger = logging.getLogger("tablejobs")
 
 DRIVER_LABEL = "tablewright.dev/driver"
 JOB_LABEL = "batch.kubernetes.io/job-name"
+_SOON = timedelta(minutes=1)
+_STARTS_OF_EACH = 4  # before it is taken that none will stay
 
 
 def in_url(address: str) -> str:
@@ -118,17 +121,27 @@ def _reports_it(message: str) -> bool:
         return False
 
 
-def why_no_executor(pods: Iterable[Mapping[str, Any]]) -> HeldUp:
+def why_no_executor(pods: Sequence[Mapping[str, Any]], *, wanted: int) -> HeldUp:
     """From the pods of the executors, of which none has come to its driver; the first that says something counts."""
     found = [(_name(pod), said) for pod in pods for said in _reasons_to_wait(pod)]
     if found:
         name, said = found[0]
         return HeldUp("ExecutorsNotStarted", f"pod {name}: {said}")
+    ended = [(_name(pod), terminated) for pod in pods for terminated in _early_ends(pod)]
+    if ended:
+        name, first = ended[0]
+        said = f"executors end as soon as they start, as pod {name}: {first.get('reason')}, code {first['exitCode']}"
+        # Spark makes a new pod for each of them within seconds, and would do so for ever.
+        return HeldUp("ExecutorsNotStarted", said, for_good=len(ended) >= _STARTS_OF_EACH * wanted)
     return HeldUp(
         "ExecutorsNotStarted",
         "no executor has come to the driver: see the executors' pods and their logs, and whether a NetworkPolicy lets "
         "them reach the driver's pod",
     )
+
+
+def _has_ended(pod: Mapping[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _name(pod: Mapping[str, Any]) -> str:
@@ -143,6 +156,20 @@ def _reasons_to_wait(pod: Mapping[str, Any]) -> Iterable[str]:
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             yield _said(condition)
+
+
+def _early_ends(pod: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Of containers that failed within a minute: an executor that has worked is another matter."""
+    for container in _container_statuses(pod):
+        terminated = (container.get("state") or {}).get("terminated") or {}
+        if terminated.get("exitCode") and _lifetime(terminated) < _SOON:
+            yield terminated
+
+
+def _lifetime(terminated: Mapping[str, Any]) -> timedelta:
+    """None at all of a container that could not even be started, which has no times."""
+    begun, ended = terminated.get("startedAt"), terminated.get("finishedAt")
+    return datetime.fromisoformat(ended) - datetime.fromisoformat(begun) if begun and ended else timedelta()
 
 
 def _said(source: Mapping[str, Any]) -> str:
@@ -166,17 +193,17 @@ class PodsOfJob:
     def executors_out_of_memory(self) -> int:
         return count_out_of_memory(self._list(self._executors))
 
-    def why_no_executor(self, executor: Mapping[str, Any]) -> HeldUp:
-        """Where there is no pod at all, the API server says why: it is asked for one such pod, as a dry run."""
+    def why_no_executor(self, executor: Mapping[str, Any], *, wanted: int) -> HeldUp:
+        """Where there is no pod that may yet run, the API server says why: it is asked for one, as a dry run."""
         from kubernetes.client.exceptions import ApiException
 
         pods = self._list(self._executors)
-        if not pods:
+        if all(_has_ended(pod) for pod in pods):
             try:
                 self._core.create_namespaced_pod(self._driver.namespace, executor, dry_run="All", _request_timeout=10)
             except ApiException as error:
                 return HeldUp("ExecutorsNotCreated", f"no executor can be created: {_refusal(error)}")
-        return why_no_executor(pods)
+        return why_no_executor(pods, wanted=wanted)
 
     def remove_executors(self) -> None:
         """They would go with the driver's pod; but that stays until somebody has read its log."""

@@ -34,6 +34,8 @@ class HeldUp:
 
     reason: str
     message: str
+    for_good: bool = False
+    """Whether it is of no use to wait for an end of it."""
 
 
 class Reporter:

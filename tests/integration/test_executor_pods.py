@@ -63,12 +63,14 @@ class Machine:
 
     def __init__(self, processes: LocalProcesses) -> None:
         self._processes = processes
+        self.executors_end_at_once = False
         self.pods: dict[str, Pod] = {}
         self.endings: dict[str, Ending] = {}
 
     def __call__(self, pod: Pod) -> Ending:
         self.pods[pod.metadata.name] = pod
-        ending = self._processes(pod)
+        broken = self.executors_end_at_once and pod.spec.containers[0].name == "executor"
+        ending = Ending(1) if broken else self._processes(pod)
         self.endings[pod.metadata.name] = ending
         return ending
 
@@ -236,6 +238,21 @@ def test_executors_that_a_quota_has_no_room_for_are_told_of_and_then_done_withou
     assert "by the driver alone: no executor can be created: " in report.message, cluster.processes.logs[driver]
     assert "exceeded quota: tight" in report.message
     assert cluster.progress().keys() == {"tasks", "tasksDone", "bytes", "bytesDone"}
+    cluster.assert_compacted()
+
+
+@pytest.mark.timeout(600)
+def test_executors_that_end_as_soon_as_they_start_are_told_of_and_then_done_without(cluster: Cluster) -> None:
+    cluster.machine.executors_end_at_once = True
+    cluster.job["spec"]["template"]["spec"]["containers"][0]["args"] = ["python", "-c", IMPATIENT]
+
+    driver, report = cluster.run_to_the_end()
+
+    assert len(cluster.machine.executors()) > 4, "more than Spark itself puts up with"
+    assert "by the driver alone: executors end as soon as they start, as pod " in report.message, (
+        cluster.processes.logs[driver]
+    )
+    assert report.message.endswith(": Error, code 1)")
     cluster.assert_compacted()
 
 

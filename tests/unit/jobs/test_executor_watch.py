@@ -1,5 +1,6 @@
 """A Spark without executors: what is told of it, and when it is given up."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,15 @@ def test_the_default_patience_is_that_of_the_documentation() -> None:
     assert Patience() == Patience(tell=60, give_up=600, between_looks=5)
 
 
+def test_what_will_not_pass_is_not_waited_for_any_longer_than_it_takes_to_be_told() -> None:
+    scene = Scene()
+    scene.why = replace(FULL, for_good=True)
+    scene.watch.look(1059)
+    assert (scene.watch.gave_up, scene.stopped) == (None, 0)
+    scene.watch.look(1060)
+    assert (scene.watch.gave_up, scene.stopped) == (scene.why, 1)
+
+
 def pod(**status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x-exec-1"}, "status": status}
 
@@ -93,11 +103,27 @@ CREATING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
     ],
 )
 def test_a_pod_that_does_not_start_says_why(pods: list[dict[str, Any]], message: str) -> None:
-    assert why_no_executor(pods) == HeldUp("ExecutorsNotStarted", message)
+    assert why_no_executor(pods, wanted=2) == HeldUp("ExecutorsNotStarted", message)
+
+
+def ended(code: int, *, minutes: int = 0) -> dict[str, Any]:
+    times = {"startedAt": "2026-11-17T10:00:00Z", "finishedAt": f"2026-11-17T10:{minutes:02}:20Z"}
+    return pod(
+        phase="Failed", containerStatuses=[{"state": {"terminated": {"exitCode": code, "reason": "Error", **times}}}]
+    )
+
+
+def test_executors_that_end_as_soon_as_they_start_are_given_up_when_each_was_started_four_times() -> None:
+    found = why_no_executor([ended(1)] * 7, wanted=2)
+    assert found.message == "executors end as soon as they start, as pod x-exec-1: Error, code 1"
+    assert not found.for_good
+    assert why_no_executor([ended(1)] * 8, wanted=2) == replace(found, for_good=True)
+    worked = [ended(143, minutes=30)] * 100
+    assert not why_no_executor([*worked, ended(1)], wanted=2).for_good, "nodes came and went"
 
 
 @pytest.mark.parametrize("pods", [[], [pod(phase="Running")], [pod(containerStatuses=[CREATING])]])
 def test_pods_that_seem_well_are_perhaps_kept_from_their_driver(pods: list[dict[str, Any]]) -> None:
-    found = why_no_executor(pods)
+    found = why_no_executor(pods, wanted=2)
     assert found.reason == "ExecutorsNotStarted"
     assert "NetworkPolicy" in found.message

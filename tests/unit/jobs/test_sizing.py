@@ -165,6 +165,7 @@ def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.executor.deleteOnTermination": "false",
+        "spark.executor.maxNumFailures": str((1 << 31) - 1),
         "spark.executor.instances": "3",
         "spark.executor.cores": "4",
         "spark.kubernetes.executor.request.cores": "1500m",
