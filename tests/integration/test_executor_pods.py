@@ -214,6 +214,8 @@ def test_a_large_plan_is_spread_over_executor_pods_that_belong_to_the_driver(clu
         assert (owner.kind, owner.uid) == ("Pod", cluster.machine.pods[driver].metadata.uid)
         assert pod.spec.automount_service_account_token is False
         assert pod.metadata.labels["tablewright.dev/table"] == "payments"
+        assert [volume.name for volume in pod.spec.volumes] == ["spark-local-dir-1"], "Spark adds none of its own"
+        assert [mount.mount_path for mount in pod.spec.containers[0].volume_mounts] == ["/tmp"]
     cluster.assert_compacted()
     assert s3.secret_key not in log
 

@@ -129,6 +129,7 @@ class LocalProcesses:
                 **self._environment,
                 **self._declared_environment(pod, container),
                 "TABLEWRIGHT_TERMINATION_LOG": str(message),
+                "SPARK_LOCAL_DIRS": folder,  # for which a container has a volume
             }
             command = [*(container.command or []), *(container.args or [])]
             with log.open("wb") as output:

@@ -20,8 +20,8 @@ from tablewright.api.catalog import (
 from tablewright.api.jobs import OWN_VOLUME, JobFields, Quantities, Resources
 from tablewright.api.quantities import memory_bytes, millicores
 
-EXECUTOR_POD = "TABLEWRIGHT_EXECUTOR_POD"
 _SCRATCH = "/tmp"  # noqa: S108 - a volume of the pod's own
+_LOCAL_FOLDER = "spark-local-dir-1"
 _WHERE_THE_DRIVER_RUNS = {
     variables.POD_NAME: "metadata.name",
     variables.POD_NAMESPACE: "metadata.namespace",
@@ -64,7 +64,7 @@ def executor_template(
     environment = [*_declared(fields), *_storage_keys(catalog)]
     container = _container("executor", fields.image or image, environment)
     annotations = {"annotations": fields.annotations} if fields.annotations else {}
-    spec = {**_pod_spec(fields, account, container), "automountServiceAccountToken": False}
+    spec = {**_for_spark(_pod_spec(fields, account, container), fields), "automountServiceAccountToken": False}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": dict(labels), **annotations}, "spec": spec}
 
 
@@ -83,6 +83,18 @@ def _pod_spec(fields: JobFields, account: str, container: Mapping[str, Any]) -> 
         "containers": [{**container, "volumeMounts": _mounts(fields)}],
         "volumes": _volumes(fields),
     }
+
+
+def _for_spark(spec: Mapping[str, Any], fields: JobFields) -> dict[str, Any]:
+    """With the scratch volume by a name at which Spark takes it for its shuffles, and adds no empty folder for them."""
+    [container] = spec["containers"]
+    own = next((volume.name for volume in fields.volumes or () if volume.mount_path == _SCRATCH), OWN_VOLUME)
+
+    def renamed(named: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [each | ({"name": _LOCAL_FOLDER} if each["name"] == own else {}) for each in named]
+
+    containers = [{**container, "volumeMounts": renamed(container["volumeMounts"])}]
+    return {**spec, "containers": containers, "volumes": renamed(spec["volumes"])}
 
 
 def _volumes(fields: JobFields) -> list[dict[str, Any]]:

@@ -300,7 +300,7 @@ def test_executors_are_pods_like_the_drivers_without_a_token_and_with_storage_ke
     template = executor_pod(job)
     assert template["metadata"]["labels"]["tablewright.dev/run"] == "by-hand"
     assert template["spec"]["automountServiceAccountToken"] is False
-    for shared in ("securityContext", "nodeSelector", "serviceAccountName", "enableServiceLinks", "volumes"):
+    for shared in ("securityContext", "nodeSelector", "serviceAccountName", "enableServiceLinks"):
         assert template["spec"][shared] == pod(job)[shared]
     [driver], [executor] = pod(job)["containers"], template["spec"]["containers"]
     assert (executor["name"], executor["image"]) == ("executor", "jobs:1")
@@ -341,15 +341,15 @@ def test_volumes_and_affinity_reach_the_pods_of_drivers_and_executors() -> None:
         {"name": "keys", "mountPath": "/etc/keys", "secret": {"secretName": "kerberos"}},
     ]
     job = built(jobs={"affinity": affinity, "volumes": volumes})
-    for made in (pod(job), executor_pod(job)["spec"]):
+    for made, scratch in ((pod(job), "tmp"), (executor_pod(job)["spec"], "spark-local-dir-1")):
         assert made["affinity"] == affinity
         assert made["volumes"] == [
-            {"name": "tmp", "emptyDir": {}},
+            {"name": scratch, "emptyDir": {}},
             {"name": "ca", "configMap": {"name": "company-ca"}},
             {"name": "keys", "secret": {"secretName": "kerberos"}},
         ]
         assert made["containers"][0]["volumeMounts"] == [
-            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": scratch, "mountPath": "/tmp"},
             {"name": "ca", "mountPath": "/etc/ca", "readOnly": True},
             {"name": "keys", "mountPath": "/etc/keys"},
         ]
@@ -357,9 +357,11 @@ def test_volumes_and_affinity_reach_the_pods_of_drivers_and_executors() -> None:
 
 def test_a_volume_at_the_scratch_folder_takes_its_place() -> None:
     volumes = [{"name": "disk", "mountPath": "/tmp", "emptyDir": {"sizeLimit": "100Gi"}}]
-    made = pod(built(jobs={"volumes": volumes}))
-    assert made["volumes"] == [{"name": "disk", "emptyDir": {"sizeLimit": "100Gi"}}]
-    assert made["containers"][0]["volumeMounts"] == [{"name": "disk", "mountPath": "/tmp"}]
+    job = built(jobs={"volumes": volumes})
+    # by its name Spark takes it for shuffles, too, which would fill the node's disk otherwise
+    for made, name in ((pod(job), "disk"), (executor_pod(job)["spec"], "spark-local-dir-1")):
+        assert made["volumes"] == [{"name": name, "emptyDir": {"sizeLimit": "100Gi"}}]
+        assert made["containers"][0]["volumeMounts"] == [{"name": name, "mountPath": "/tmp"}]
 
 
 @pytest.mark.parametrize("jobs", [{"executors": {"max": 0}}, {"queueName": "batch"}])
