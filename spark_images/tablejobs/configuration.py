@@ -52,6 +52,7 @@ def _in_pods(size: JobSize, driver: DriverPod, template: Path) -> dict[str, str]
         "spark.submit.deployMode": "client",
         "spark.driver.host": in_url(driver.ip),
         "spark.driver.bindAddress": in_url(driver.ip),
+        "spark.authenticate": "true",  # what executors send is unpickled, and the driver's ports are open to all pods
         "spark.kubernetes.namespace": driver.namespace,
         "spark.kubernetes.driver.pod.name": driver.name,  # the owner of the executors' pods
         "spark.kubernetes.container.image": driver.image,

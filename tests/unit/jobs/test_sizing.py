@@ -179,6 +179,7 @@ def test_executors_are_pods_that_belong_to_the_driver(tmp_path: Path) -> None:
     assert (found["spark.task.cpus"], found["spark.task.maxFailures"]) == ("2", "5")
     assert (found["spark.driver.host"], found["spark.kubernetes.namespace"]) == ("10.1.2.3", "sales")
     assert found["spark.kubernetes.container.image"] == "jobs:1"
+    assert found["spark.authenticate"] == "true"
 
 
 @pytest.mark.parametrize(
