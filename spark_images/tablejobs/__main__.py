@@ -19,7 +19,7 @@ from tableformat.maintenance.job import GIVE_UP_EXIT_CODE, JobReport, Maintenanc
 from tablejobs.attempt import Attempt
 from tablejobs.failures import ask_storage, classify
 from tablejobs.logs import set_up_logs
-from tablejobs.operations import carry_out
+from tablejobs.operations import carry_out, done_so_far
 from tablejobs.reporting import Reporter
 
 SUCCEEDED, TRY_AGAIN, GIVE_UP = 0, 1, GIVE_UP_EXIT_CODE
@@ -64,8 +64,13 @@ def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[Jo
         )
         if not failure.is_foreseen:
             logger.exception("ended by an error that nobody foresaw")
-        report = JobReport(succeeded=False, reason=failure.reason, message=failure.message)
+        done = None if catalog is None else done_so_far(job, catalog)
+        report = JobReport(succeeded=False, reason=failure.reason, message=failure.message, compaction=done)
         return report, TRY_AGAIN if failure.try_again else GIVE_UP
+    except SystemExit:  # told to stop, at the Job's deadline for one: its pod goes then, and a last word with it
+        if catalog is not None and (done := done_so_far(job, catalog)) is not None:
+            reporter.stopped(done)
+        raise
     finally:
         if attempt is not None:
             attempt.remove_executors()

@@ -5,6 +5,7 @@ for row retention, and reads the manifests of large tables in an orphan scan; th
 waiting for storage.
 """
 
+import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +13,14 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from tableformat.inspection import table_health
-from tableformat.maintenance.compaction import CompactionOptions, Progress, compact, plan_compaction
+from tableformat.maintenance.compaction import (
+    CompactionOptions,
+    CompactionResult,
+    Progress,
+    compact,
+    compacted_so_far,
+    plan_compaction,
+)
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots, plan_expiry
 from tableformat.maintenance.figures import small_below, take_figures
 from tableformat.maintenance.job import (
@@ -38,6 +46,8 @@ from tablejobs.executor import SparkExecutor
 from tablejobs.live_paths import SparkLivePaths
 from tablejobs.reporting import Reporter
 
+logger = logging.getLogger("tablejobs")
+
 
 def carry_out(
     job: MaintenanceJob, catalog: Catalog, reporter: Reporter, attempt: Attempt, *, now: datetime
@@ -49,6 +59,17 @@ def carry_out(
     report = run.carry_out()
     after = before if isinstance(job.work, InspectWork) else take_figures(job, catalog)
     return report.model_copy(update={"plan": run.plan, "before": before, "after": after})
+
+
+def done_so_far(job: MaintenanceJob, catalog: Catalog) -> CompactionResult | None:
+    """What a run that does not come to its end has done all the same: compactions alone commit as they go."""
+    if not isinstance(job.work, CompactWork) or job.dry_run:
+        return None
+    try:
+        return compacted_so_far(catalog, job.identifier, job.run_id)
+    except Exception as error:  # what ended the run is the news
+        logger.warning("what is done of the run was not looked up: %s", error)
+        return None
 
 
 def _dry_run(job: MaintenanceJob, catalog: Catalog, *, now: datetime) -> JobReport:

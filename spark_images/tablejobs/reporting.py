@@ -1,20 +1,23 @@
 """How a driver tells of its run: log lines for people, the MaintenanceRun's status, and the termination message.
 
-The termination message is written in any case, so that a lost API server does not lose the outcome. Status updates are
-rate-limited, and one that fails is no reason to fail the run.
+The termination message is written in any case, so that a lost API server does not lose the outcome; and what was done
+goes to the status as well, so that a lost pod does not lose it either. Status updates are rate-limited, and one that
+fails is no reason to fail the run.
 """
 
 import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic.alias_generators import to_camel
+
 from tableformat.maintenance import driver_environment as variables
-from tableformat.maintenance.compaction import Progress
+from tableformat.maintenance.compaction import CompactionResult, Progress
 from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
 
 if TYPE_CHECKING:
@@ -79,6 +82,16 @@ class Reporter:
         path = Path(os.environ.get(variables.TERMINATION_LOG, TERMINATION_LOG))
         if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
             path.write_text(report.to_termination_message())
+        self._write_result(report)
+
+    def stopped(self, done: CompactionResult) -> None:
+        """By others, with so much of the run done."""
+        self._write_result(JobReport(succeeded=False, reason="Stopped", message="told to stop", compaction=done))
+
+    def _write_result(self, report: JobReport) -> None:
+        figures = report.figures()
+        if self._status is not None and figures is not None:
+            self._status.write(self._last_progress, None, figures)
 
 
 def _note(progress: Progress) -> None:
@@ -115,7 +128,10 @@ class _StatusWriter:
         self._run = run
         self._api = client.CustomObjectsApi(api_client())
 
-    def write(self, progress: Progress, held_up: HeldUp | None) -> None:
+    def write(
+        self, progress: Progress, held_up: HeldUp | None, done: Mapping[str, int | bool | None] | None = None
+    ) -> None:
+        result = {to_camel(name): value for name, value in (done or {}).items() if value is not None}
         why = {} if held_up is None else {"reason": held_up.reason, "message": held_up.message[:LONGEST_MESSAGE]}
         body = {
             "apiVersion": "tablewright.dev/v1alpha1",
@@ -128,7 +144,8 @@ class _StatusWriter:
                     "bytes": progress.bytes,
                     "bytesDone": progress.bytes_rewritten,
                     **why,
-                }
+                },
+                **({"result": result} if result else {}),
             },
         }
         try:

@@ -148,6 +148,50 @@ class JobReport(_Value):
     cherry_pick: CherryPickResult | None = None
     inspection: TableHealth | None = None
 
+    def figures(self) -> dict[str, int | bool | None] | None:
+        """What was done, by the names that a MaintenanceRun's `status.result` has for it; None if there are none."""
+        if self.compaction is not None:
+            return {
+                "snapshot_id": self.compaction.snapshot_id,
+                "rewritten_files": self.compaction.files_rewritten,
+                "added_files": self.compaction.files_added,
+                "rewritten_bytes": self.compaction.bytes_rewritten,
+                "added_bytes": self.compaction.bytes_added,
+                "records": self.compaction.rows,
+                "more_left": self.compaction.more_left,
+                "too_new": self.compaction.too_new,
+            }
+        if self.expiry is not None:
+            return {
+                "expired_snapshots": self.expiry.snapshots_expired,
+                "deleted_files": self.expiry.files_deleted,
+                "deleted_bytes": self.expiry.bytes_deleted,
+            }
+        if self.orphans is not None:
+            return {
+                "deleted_files": self.orphans.files_deleted,
+                "deleted_bytes": self.orphans.bytes_deleted,
+                "marked_files": self.orphans.files_marked,
+            }
+        if self.manifests is not None:
+            return {
+                "snapshot_id": self.manifests.snapshot_id,
+                "rewritten_manifests": self.manifests.manifests_replaced,
+                "added_manifests": self.manifests.manifests_written,
+            }
+        if self.rows is not None:
+            return {
+                "snapshot_id": self.rows.snapshot_id,
+                "removed_files": self.rows.files_removed,
+                "removed_bytes": self.rows.bytes_removed,
+                "deleted_records": self.rows.rows_removed,
+            }
+        if self.rollback is not None:
+            return {"snapshot_id": self.rollback.to_snapshot_id}
+        if self.cherry_pick is not None:
+            return {"snapshot_id": self.cherry_pick.snapshot_id}
+        return None
+
     def to_termination_message(self) -> str:
         """As JSON that fits. What is only there for the eye is left out first, from its end."""
         report = self

@@ -54,11 +54,12 @@ def read_report(text: str) -> DriverReport | None:
         report = JobReport.model_validate_json(text)
     except ValidationError:
         return None
+    figures = report.figures()
     return DriverReport(
         succeeded=report.succeeded,
         reason=report.reason,
         message=report.message,
-        result=_result(report),
+        result=None if figures is None else RunResult.model_validate(figures),
         plan=None if report.plan is None else RunPlan.model_validate(report.plan.model_dump()),
         before=_figures(report.before),
         after=_figures(report.after),
@@ -67,51 +68,6 @@ def read_report(text: str) -> DriverReport | None:
 
 def _figures(figures: TableFigures | None) -> RunFigures | None:
     return None if figures is None else RunFigures.model_validate(figures.model_dump())
-
-
-def _result(report: JobReport) -> RunResult | None:
-    if report.compaction is not None:
-        done = report.compaction
-        return RunResult(
-            snapshot_id=done.snapshot_id,
-            rewritten_files=done.files_rewritten,
-            added_files=done.files_added,
-            rewritten_bytes=done.bytes_rewritten,
-            added_bytes=done.bytes_added,
-            records=done.rows,
-            more_left=done.more_left,
-            too_new=done.too_new,
-        )
-    if report.expiry is not None:
-        return RunResult(
-            expired_snapshots=report.expiry.snapshots_expired,
-            deleted_files=report.expiry.files_deleted,
-            deleted_bytes=report.expiry.bytes_deleted,
-        )
-    if report.orphans is not None:
-        return RunResult(
-            deleted_files=report.orphans.files_deleted,
-            deleted_bytes=report.orphans.bytes_deleted,
-            marked_files=report.orphans.files_marked,
-        )
-    if report.manifests is not None:
-        return RunResult(
-            snapshot_id=report.manifests.snapshot_id,
-            rewritten_manifests=report.manifests.manifests_replaced,
-            added_manifests=report.manifests.manifests_written,
-        )
-    if report.rows is not None:
-        return RunResult(
-            snapshot_id=report.rows.snapshot_id,
-            removed_files=report.rows.files_removed,
-            removed_bytes=report.rows.bytes_removed,
-            deleted_records=report.rows.rows_removed,
-        )
-    if report.rollback is not None:
-        return RunResult(snapshot_id=report.rollback.to_snapshot_id)
-    if report.cherry_pick is not None:
-        return RunResult(snapshot_id=report.cherry_pick.snapshot_id)
-    return None
 
 
 def _last_report(pods: Sequence[KubernetesObject]) -> DriverReport | None:

@@ -3,7 +3,7 @@
 from tableformat.engine import RewriteResult, RewriteTask
 from tableformat.maintenance.compaction.options import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.compaction.planning import CompactionPlan, plan_compaction
-from tableformat.maintenance.compaction.run import CompactionResult, Progress, compact
+from tableformat.maintenance.compaction.run import CompactionResult, Progress, compact, compacted_so_far
 
 __all__ = [
     "CompactionOptions",
@@ -15,5 +15,6 @@ __all__ = [
     "RewriteTask",
     "Strategy",
     "compact",
+    "compacted_so_far",
     "plan_compaction",
 ]

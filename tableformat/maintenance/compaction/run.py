@@ -107,6 +107,12 @@ def compact(
     )
 
 
+def compacted_so_far(catalog: Catalog, identifier: Identifier, run_id: str) -> CompactionResult | None:
+    """What a run has committed, whatever became of it since; None if it has not committed anything."""
+    snapshots = snapshots_of_run(catalog.load_table(identifier).metadata, run_id)
+    return _done(snapshots, 0) if snapshots else None
+
+
 class _Run:
     """One plan being carried out: results are gathered, committed together, and removed if they cannot be."""
 

@@ -93,6 +93,8 @@ def test_a_task_whose_process_is_killed_each_time_keeps_no_other_from_being_done
 
     assert (code, report.reason) == (1, "TaskFailed"), report.message
     assert "begun 4 times, and each time its process was gone" in report.message
+    assert report.compaction is not None
+    assert (report.compaction.files_rewritten, report.compaction.files_added) == (20, 4), "what was done is told"
     by_city = Counter(file.partition[0] for file in data_files(table.refresh()))
     assert by_city == {"city 0": 5, "city 1": 1, "city 2": 1, "city 3": 1, "city 4": 1}
 
