@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kubernetes import client
 
 SECONDS_BETWEEN_UPDATES = 3.0
+_TIMES_ITS_OWN_LENGTH = 10  # that an update is followed by none: an API server may take its time to fail
 TERMINATION_LOG = "/dev/termination-log"
 LONGEST_MESSAGE = 1024  # as the MaintenanceRun's definition has it
 FIELD_MANAGER = "tablewright-driver"
@@ -45,7 +46,7 @@ class Reporter:
     def __init__(self, job: MaintenanceJob, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._status = _StatusWriter(job.run) if job.run is not None else None
         self._clock = clock
-        self._last_update = float("-inf")
+        self._next_update = float("-inf")
         self._last_progress = Progress(0, 0, 0, 0, 0, 0)
         self._held_up: HeldUp | None = None
 
@@ -53,9 +54,9 @@ class Reporter:
         _note(progress)
         self._last_progress = progress
         whole = progress.tasks_done == progress.tasks
-        if not whole and self._clock() - self._last_update < SECONDS_BETWEEN_UPDATES:
+        began = self._clock()
+        if not whole and began < self._next_update:
             return
-        self._last_update = self._clock()
         logger.info(
             "tasks=%d/%d bytes=%d/%d",
             progress.tasks_done,
@@ -65,6 +66,8 @@ class Reporter:
         )
         if self._status is not None:
             self._status.write(progress, self._held_up)
+        ended = self._clock()
+        self._next_update = max(began + SECONDS_BETWEEN_UPDATES, ended + _TIMES_ITS_OWN_LENGTH * (ended - began))
 
     def held_up(self, why: HeldUp | None) -> None:
         """Why no work is done; None when it goes on."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -47,6 +47,34 @@ def test_the_result_is_in_the_status_and_in_the_termination_message(job: Mainten
     assert (written["snapshot_id"], written["rewritten_files"]) == (7, 640)
     told = JobReport.model_validate_json((tmp_path / "termination-log").read_text())
     assert told.compaction == DONE
+
+
+def test_progress_is_written_every_few_seconds_and_seldom_where_writing_takes_long(job: MaintenanceJob) -> None:
+    now, takes = 1000.0, 0.0
+
+    class Slow(Status):
+        def write(self, *_: Any) -> None:
+            nonlocal now
+            now += takes
+            Status.written.append({"at": now})
+
+    reporter = Reporter(job, clock=lambda: now)
+    reporter._status = cast("Any", Slow(RunReference(namespace="sales", name="by-hand")))
+
+    def tell_each_second(seconds: int) -> int:
+        nonlocal now
+        Status.written.clear()
+        for _ in range(seconds):
+            reporter.progress(Progress(1, 9, 0, 0, 0, 0))
+            now += 1
+        return len(Status.written)
+
+    assert tell_each_second(30) == 10
+    takes = 40.0  # of an API server that nobody reaches
+    assert tell_each_second(900) == 3
+    takes = 0.0
+    tell_each_second(400)
+    assert tell_each_second(30) == 10, "as soon as it answers"
 
 
 @pytest.fixture
