@@ -12,6 +12,7 @@ import tableformat
 import tablejobs
 from tableformat.catalogs.outcomes import DeletionPendingError
 from tableformat.errors import PermanentError, TablewrightError, TransientError
+from tableformat.grammar import InvalidTypeError
 from tableformat.inspection.history import NoSuchSnapshotError
 from tableformat.maintenance.holds.run import HoldRefused
 from tableformat.maintenance.rollback import CherryPickRefused
@@ -20,7 +21,7 @@ from tablejobs.failures import classify
 ROOT = Path(__file__).parents[3]
 NOT_OF_A_DRIVER = {
     *[TransientError, PermanentError],
-    *[NoSuchSnapshotError, CherryPickRefused, HoldRefused, DeletionPendingError],
+    *[NoSuchSnapshotError, CherryPickRefused, HoldRefused, DeletionPendingError, InvalidTypeError],
 }
 """And those of declarations, which the operator applies itself."""
 
