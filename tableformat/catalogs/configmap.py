@@ -5,6 +5,7 @@ Every object carries labels, so that a table's commit is a watch event that one 
 
 import json
 import uuid
+from collections.abc import Mapping
 
 from pyiceberg.catalog import PropertiesUpdateSummary
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError
@@ -45,6 +46,11 @@ class ConfigMapCatalog(PointerCatalog):
         return self._tables.read(identifier)
 
     @override
+    def listed_pointers(self, namespace: Identifier) -> Mapping[Identifier, Pointer | None]:
+        self._require_namespace(namespace)
+        return dict(self._tables.list(namespace))
+
+    @override
     def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
         self._tables.create(identifier, location, metadata.table_uuid)
 
@@ -64,9 +70,7 @@ class ConfigMapCatalog(PointerCatalog):
 
     @override
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
-        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
-        self._require_namespace(name)
-        return sorted(self._tables.list(name))
+        return sorted(self.listed_pointers(self.namespace_identifier(namespace, NoSuchNamespaceError)))
 
     # --- namespaces
 

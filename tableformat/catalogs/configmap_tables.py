@@ -74,7 +74,7 @@ class TableObjects:
             raise LostRace(f"{expected.holder}: a rename had to be finished first")
         self._store.delete(entry.object)
 
-    def list(self, namespace: Identifier) -> Iterator[Identifier]:
+    def list(self, namespace: Identifier) -> Iterator[tuple[Identifier, Pointer]]:
         for found in self._store.list(labels_of(self._catalog, KIND_TABLE, namespace)):
             try:
                 record = parse_table(self._store.describe(found.name), found.data)
@@ -87,8 +87,8 @@ class TableObjects:
                     self._store.describe(found.name),
                     ".".join(record.identifier),
                 )
-            elif self._pointer(_Entry(found, record)) is not None:
-                yield record.identifier
+            elif (pointer := self._pointer(_Entry(found, record))) is not None:
+                yield record.identifier, pointer
 
     def occupied(self, namespace: Identifier) -> bool:
         """Whether there is any table's object, even one that cannot be read."""

@@ -5,6 +5,7 @@ namespaces and its rename. Everything that touches metadata files is here, so th
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from uuid import UUID
 
 import pyarrow as pa
@@ -50,6 +51,10 @@ class PointerCatalog(MetastoreCatalog, ABC):
     @abstractmethod
     def read_pointer(self, identifier: Identifier) -> Pointer | None:
         """The table's pointer as it is now, never from a cache; None if there is no such table."""
+
+    def listed_pointers(self, namespace: Identifier) -> Mapping[Identifier, Pointer | None]:
+        """Its tables, each with its pointer where the listing tells of that too: to read pointers is a request each."""
+        return dict.fromkeys(self.list_tables(namespace))
 
     @abstractmethod
     def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:

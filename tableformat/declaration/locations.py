@@ -92,7 +92,7 @@ def table_locations(catalog: Catalog) -> Iterator[TableLocation]:
 
 
 def table_identifiers(catalog: Catalog) -> Iterator[Identifier]:
-    for namespace in _namespaces(catalog, ()):
+    for namespace in all_namespaces(catalog):
         try:
             yield from catalog.list_tables(namespace)
         except NoSuchNamespaceError:  # dropped meanwhile
@@ -111,8 +111,9 @@ def places_in(catalog: Catalog, identifier: Identifier) -> tuple[str, ...] | Non
     return places_of(metadata.location, metadata.properties)
 
 
-def _namespaces(catalog: Catalog, parent: Identifier) -> Iterator[Identifier]:
+def all_namespaces(catalog: Catalog, parent: Identifier = ()) -> Iterator[Identifier]:
+    """Those inside the parent, and those inside them."""
     for namespace in catalog.list_namespaces(parent):
         if namespace != parent:
             yield namespace
-            yield from _namespaces(catalog, namespace)
+            yield from all_namespaces(catalog, namespace)

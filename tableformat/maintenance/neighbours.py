@@ -3,17 +3,17 @@
 Files that nothing of a table leads to may be another table's that shares its folder. Files that an expiry leaves behind
 may be needed by the same table under another name, as a catalog has it after `register_table`. To look for folders, one
 small file of each other table of the catalog is read, several at a time, and what a file said is remembered: metadata
-files never change. To look for other names, the pointers are enough.
+files never change. To look for other names, the pointers are enough, of which some catalogs tell in their listing.
 """
 
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError, ServerError, ServiceUnavailableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ServerError, ServiceUnavailableError
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
@@ -24,7 +24,7 @@ from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.locations import places_of
 from tableformat.catalogs.outcomes import CatalogUnavailableError, CorruptCatalogEntryError
 from tableformat.catalogs.pointer_catalog import PointerCatalog
-from tableformat.declaration.locations import table_identifiers
+from tableformat.declaration.locations import all_namespaces
 from tableformat.errors import TransientError
 from tableformat.locations import folder_parts, overlap
 from tableformat.maintenance.errors import SharedLocation
@@ -60,8 +60,8 @@ def require_no_other_name(table: Table, catalog: Catalog) -> None:
     """Raises `SharedLocation` if another table of the catalog has its metadata where this one has it."""
     known = (table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log))
     folders = {_folder(location) for location in known}
-    for other in _others(catalog, table.name()):
-        location = _metadata_location(catalog, other)
+    for other, listed in _others(catalog, table.name()):
+        location = _metadata_location(catalog, other) if listed is None else listed.location
         if location is not None and _folder(location) in folders:
             raise SharedLocation(
                 f"table {'.'.join(table.name())}: table {'.'.join(other)} has its metadata in the same folder "
@@ -95,20 +95,35 @@ def _metadata_location(catalog: Catalog, identifier: Identifier) -> str | None:
         return None
 
 
-def _others(catalog: Catalog, own: Identifier) -> list[Identifier]:
-    return [identifier for identifier in table_identifiers(catalog) if tuple(identifier) != tuple(own)]
+def _others(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier, Pointer | None]]:
+    """Each with its pointer where the listing told of it."""
+    for namespace in all_namespaces(catalog):
+        try:
+            listed = _listed(catalog, namespace)
+        except NoSuchNamespaceError:  # dropped meanwhile
+            continue
+        yield from ((identifier, pointer) for identifier, pointer in listed.items() if tuple(identifier) != tuple(own))
+
+
+def _listed(catalog: Catalog, namespace: Identifier) -> Mapping[Identifier, Pointer | None]:
+    if isinstance(catalog, PointerCatalog):
+        return catalog.listed_pointers(namespace)
+    return dict.fromkeys(catalog.list_tables(namespace))
 
 
 def _neighbours(catalog: Catalog, own: Identifier) -> Iterator[tuple[Identifier, tuple[str, ...]]]:
-    others = _others(catalog, own)
+    others = list(_others(catalog, own))
     if not isinstance(catalog, PointerCatalog):
-        yield from ((identifier, _places(catalog, identifier)) for identifier in others)
+        yield from ((identifier, _places(catalog, identifier)) for identifier, _ in others)
         return
     io = catalog._load_file_io(catalog.properties)
     with ThreadPoolExecutor(_PARALLEL) as pool:
         waiting = [
-            (identifier, pool.submit(_places_by_pointer, catalog, io, identifier, _pointer(catalog, identifier)))
-            for identifier in others
+            (
+                identifier,
+                pool.submit(_places_by_pointer, catalog, io, identifier, listed or _pointer(catalog, identifier)),
+            )
+            for identifier, listed in others
         ]
         for identifier, places in waiting:
             yield identifier, places.result()
