@@ -21,6 +21,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, TableRequire
 from pyiceberg.typedef import Identifier
 
 from tableformat.backoff import Backoff, commit_policy, status_check_policy
+from tableformat.catalogs.next_in_order import NextInOrder
 from tableformat.catalogs.outcomes import (
     CatalogUnavailableError,
     LostRace,
@@ -94,6 +95,7 @@ def commit(
         base = store.load_current(identifier)
         if base is None and not creates:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(identifier)}")
+        _check(requirements, updates, base)
         staged = store.stage(base.table if base else None, identifier, requirements, updates)
         if base is not None and staged.metadata == base.table.metadata:
             return CommitTableResponse(metadata=base.table.metadata, metadata_location=base.table.metadata_location)
@@ -102,7 +104,7 @@ def commit(
         try:
             publish(store, identifier, base, staged, updates=updates, backoff=backoff)
         except LostRace as lost:
-            _check(requirements, store.load_current(identifier))  # before the wait: there may be nothing to wait for
+            _check(requirements, updates, store.load_current(identifier))  # before the wait: there may be nothing to wait for
             if not backoff.wait():
                 raise CommitFailedException(
                     f"Table {'.'.join(identifier)}: lost the race to other writers {backoff.attempts} times, the limit "
@@ -113,7 +115,7 @@ def commit(
             )
             continue
         if base is not None:
-            MetastoreCatalog._delete_old_metadata(staged.io, base.table.metadata, staged.metadata)
+            _remove_old_metadata(base, staged)
         return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
 
 
@@ -135,6 +137,14 @@ def discard_metadata(staged: StagedTable) -> None:
         pass
     except OSError as error:
         logger.warning("unused metadata file stays behind: location=%s reason=%s", staged.metadata_location, error)
+
+
+def _remove_old_metadata(base: Current, staged: StagedTable) -> None:
+    """Never an error: the commit is done, and whoever is told otherwise would make it again."""
+    try:
+        MetastoreCatalog._delete_old_metadata(staged.io, base.table.metadata, staged.metadata)
+    except Exception as error:  # a property that is no truth value, a file of the log in a storage that is not known
+        logger.warning("old metadata files stay behind: table=%s reason=%s", ".".join(staged.name()), error)
 
 
 def publish(
@@ -296,6 +306,12 @@ def _has_our_snapshots(current: TableMetadata, updates: tuple[TableUpdate, ...])
     return bool(ours) and ours <= {snapshot.snapshot_id for snapshot in current.snapshots}
 
 
-def _check(requirements: tuple[TableRequirement, ...], current: Current | None) -> None:
+def _check(
+    requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...], current: Current | None
+) -> None:
+    metadata = current.table.metadata if current else None
     for requirement in requirements:
-        requirement.validate(current.table.metadata if current else None)
+        requirement.validate(metadata)
+    for update in updates:
+        if isinstance(update, AddSnapshotUpdate) and metadata is not None:
+            NextInOrder.of(update.snapshot).validate(metadata)

@@ -6,13 +6,11 @@ run, or one whose answer was lost, recognises that it is done.
 
 import time
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import cast
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -21,36 +19,12 @@ from pyiceberg.table.update import (
     AssertTableUUID,
     SetSnapshotRefUpdate,
     TableRequirement,
-    ValidatableTableRequirement,
 )
 from pyiceberg.typedef import Identifier
-from typing_extensions import override
 
+from tableformat.catalogs.next_in_order import NextInOrder
 from tableformat.commits.change import Change, commit_change
 from tableformat.commits.runs import snapshots_of_run
-
-
-class NextInOrder(ValidatableTableRequirement):
-    """The snapshot's sequence number and row ids are still free.
-
-    All branches take theirs from the table's one count, so a commit to another branch, which leaves main where it was,
-    may have taken them. PyIceberg would let the table's sequence number go back then, or fail for good.
-    """
-
-    type: Literal["tablewright-next-in-order"] = "tablewright-next-in-order"
-    sequence_number: int
-    first_row_id: int | None
-
-    @override
-    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]  # as PyIceberg's own do
-        if base_metadata is None:
-            raise CommitFailedException("Requirement failed: current table metadata is missing")
-        if base_metadata.format_version > 1 and self.sequence_number < base_metadata.next_sequence_number():
-            raise CommitFailedException(f"Requirement failed: sequence number {self.sequence_number} is taken")
-        if isinstance(base_metadata, TableMetadataV3) and (
-            self.first_row_id is None or self.first_row_id < (base_metadata.next_row_id or 0)
-        ):
-            raise CommitFailedException(f"Requirement failed: row id {self.first_row_id} is taken")
 
 
 def commit_on_main(
@@ -87,8 +61,7 @@ def _next_in_order(table: Table, snapshot: Snapshot) -> tuple[TableRequirement, 
     """As a requirement. A REST catalog understands Iceberg's own only, and looks to this by itself."""
     if isinstance(table.catalog, RestCatalog):
         return ()
-    ours = NextInOrder(sequence_number=snapshot.sequence_number or 0, first_row_id=snapshot.first_row_id)
-    return (cast("TableRequirement", ours),)
+    return (cast("TableRequirement", NextInOrder.of(snapshot)),)
 
 
 def move_main(table: Table, snapshot_id: int) -> Change:

@@ -1,5 +1,6 @@
 """What every catalog promises about tables, whatever holds the pointer."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def test_a_commit_on_stale_metadata_is_applied_when_its_requirements_still_hold(
     assert now.properties["owner"] == "sales"
 
 
+def test_an_append_on_stale_metadata_is_made_again_after_a_commit_to_another_branch(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(1))
+    with table.manage_snapshots() as change:
+        change.create_branch(table.metadata.snapshots[0].snapshot_id, "audit")
+    stale = catalog.load_table("db.t")
+    table.append(rows(2), branch="audit")
+    stale.append(rows(3))
+    now = catalog.load_table("db.t")
+    assert ids(now) == [1, 3]
+    assert [snapshot.sequence_number for snapshot in now.metadata.snapshots] == [1, 2, 3]
+
+
 def test_a_commit_without_a_change_writes_nothing(catalog: Catalog) -> None:
     table = catalog.create_table("db.t", SCHEMA, properties={"owner": "sales"})
     catalog.commit_table(table, (), ())
@@ -169,6 +183,20 @@ def test_old_metadata_files_are_removed_as_the_properties_say(catalog: Catalog) 
         seen.append(table.metadata_location)
     assert metadata_files(table) == set(seen[-3:])
     assert ids(catalog.load_table("db.t")) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("enabled", ["perhaps", "true"])
+def test_a_commit_that_landed_is_no_failure_though_old_metadata_files_cannot_be_removed(
+    catalog: Catalog, enabled: str
+) -> None:
+    properties = {"write.metadata.delete-after-commit.enabled": enabled, "write.metadata.previous-versions-max": "1"}
+    table = catalog.create_table("db.t", SCHEMA, properties=properties)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    elsewhere = {"metadata-file": "gopher://old/00000.metadata.json", "timestamp-ms": 1}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "metadata-log": [elsewhere]}))
+    for number in (1, 2):
+        catalog.load_table("db.t").append(rows(number))
+    assert ids(catalog.load_table("db.t")) == [1, 2]
 
 
 def test_a_created_table_is_invisible_until_its_transaction_commits(catalog: Catalog) -> None:
