@@ -2,7 +2,7 @@
 
 Files go before what leads to them (data, then manifests, lists, older metadata, the current metadata last), so a purge
 that was cut short goes on from its metadata file, and is over when that one is gone. Where some file cannot be deleted,
-what leads to it stays as well.
+what leads to it stays as well; and so it does where a file cannot be read that leads to others.
 """
 
 import logging
@@ -37,15 +37,27 @@ def dropped_table(catalog: Catalog, identifier: Identifier, metadata_location: s
 def delete_files_of(table: Table) -> dict[str, str]:
     """What stays behind, by location, and why: it is there for the next attempt, with all that leads to it."""
     store, seen = open_store(table.io), set[str]()
-    for files in _in_order(table):
-        remaining = (location for location in files if location not in seen and not seen.add(location))  # type: ignore[func-returns-value]
-        while batch := list(islice(remaining, _DELETED_AT_A_TIME)):
-            failed = store.delete(batch).failed
-            for location, reason in failed.items():
-                logger.warning("file stays behind: location=%s reason=%s", location, reason)
-            if failed:
-                return failed
+    try:
+        for files in _in_order(table):
+            remaining = (location for location in files if location not in seen and not seen.add(location))  # type: ignore[func-returns-value]
+            while batch := list(islice(remaining, _DELETED_AT_A_TIME)):
+                failed = store.delete(batch).failed
+                for location, reason in failed.items():
+                    logger.warning("file stays behind: location=%s reason=%s", location, reason)
+                if failed:
+                    return failed
+    except _UnreadableError as error:
+        logger.warning("files stay behind: location=%s reason=%s", error.location, error)
+        return {error.location: str(error)}
     return {}
+
+
+class _UnreadableError(Exception):
+    """What a file leads to cannot be told for now: were it deleted, nothing would lead there any more."""
+
+    def __init__(self, location: str, cause: OSError) -> None:
+        super().__init__(f"it cannot be read, and so what it leads to stays ({cause})")
+        self.location = location
 
 
 def _in_order(table: Table) -> Iterator[Iterable[str]]:
@@ -69,7 +81,7 @@ def _manifests(table: Table) -> dict[str, ManifestFile]:
         except FileNotFoundError:
             continue  # an earlier attempt came that far
         except OSError as error:
-            logger.warning("manifest list cannot be read: location=%s reason=%s", snapshot.manifest_list, error)
+            raise _UnreadableError(snapshot.manifest_list, error) from error
     return found
 
 
@@ -79,6 +91,5 @@ def _files_of(io: FileIO, manifest: ManifestFile) -> Iterable[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        logger.warning("manifest cannot be read: location=%s reason=%s", manifest.manifest_path, error)
-        return []
+        raise _UnreadableError(manifest.manifest_path, error) from error
     return [entry.data_file.file_path for entry in entries]

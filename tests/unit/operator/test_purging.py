@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.io import InputStream
+from pyiceberg.io.pyarrow import PyArrowFile
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.storage import Deleted
@@ -158,6 +160,26 @@ def test_what_cannot_be_deleted_is_tried_again_with_all_that_leads_to_it(
         world = going.operator()
         assert not going.work(world)
         assert "denied" in world.server.written("events.k8s.io")[0]["note"]
+    assert going.work(going.operator())
+    assert going.files() == []
+
+
+@pytest.mark.parametrize("kind", ["snap-", "-m0.avro"])
+def test_what_cannot_be_read_for_now_stays_with_all_that_it_leads_to(
+    going: Going, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    open_it = PyArrowFile.open
+
+    def refused(self: PyArrowFile, seekable: bool = True) -> InputStream:
+        if kind in self.location and not going.catalog.table_exists(NAME):
+            raise OSError("503 Slow Down")
+        return open_it(self, seekable)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PyArrowFile, "open", refused)
+        world = going.operator()
+        assert not going.work(world)
+        assert "503 Slow Down" in world.server.written("events.k8s.io")[0]["note"]
     assert going.work(going.operator())
     assert going.files() == []
 
