@@ -104,7 +104,9 @@ def commit(
         try:
             publish(store, identifier, base, staged, updates=updates, backoff=backoff)
         except LostRace as lost:
-            _check(requirements, updates, store.load_current(identifier))  # before the wait: there may be nothing to wait for
+            _check(
+                requirements, updates, store.load_current(identifier)
+            )  # before the wait: there may be nothing to wait for
             if not backoff.wait():
                 raise CommitFailedException(
                     f"Table {'.'.join(identifier)}: lost the race to other writers {backoff.attempts} times, the limit "

@@ -213,7 +213,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
         return source, target
 
     def _drop(self, name: Identifier, pointer: Pointer | None, *, only_this_version: bool = False) -> None:
-        backoff, location, in_doubt = Backoff(SMALL_WRITES), pointer.location if pointer else None, False
+        backoff, in_doubt = Backoff(SMALL_WRITES), False
         while pointer is not None:
             try:
                 self.delete_pointer(name, pointer)
@@ -221,10 +221,10 @@ class PointerCatalog(MetastoreCatalog, ABC):
             except WriteOutcome as outcome:
                 wait_or_give_up(backoff, f"drop table {'.'.join(name)}", outcome)
                 in_doubt = in_doubt or isinstance(outcome, OutcomeUnknown)
-                pointer = self.read_pointer(name)
+                sent, pointer = pointer, self.read_pointer(name)
                 if only_this_version:
-                    _refuse_unless_still_there(name, location, pointer, in_doubt=in_doubt)
-                elif pointer is None and in_doubt:
+                    _refuse_unless_still_there(name, sent.location, pointer, in_doubt=in_doubt)
+                elif in_doubt and (pointer is None or _is_another_table(name, sent, pointer)):
                     return  # the answer was lost, the deletion was not
         raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
 
@@ -392,16 +392,27 @@ def _check_identity(identifier: Identifier, pointer: Pointer, found: UUID) -> No
         )
 
 
-def _refuse_unless_still_there(
-    name: Identifier, location: str | None, pointer: Pointer | None, *, in_doubt: bool
-) -> None:
+def _refuse_unless_still_there(name: Identifier, location: str, pointer: Pointer | None, *, in_doubt: bool) -> None:
     """Before a purge goes on: only a table that is certainly dropped, by us, may lose its files."""
-    if pointer is None and in_doubt:
+    is_same = pointer is not None and pointer.location == location
+    if in_doubt and not is_same:
         raise CommitStateUnknownException(
-            f"Table {'.'.join(name)} is gone, but whether by this purge or by a rename is unknown; its files stay. "
-            "Remove them by hand if no other table has them"
+            f"Table {'.'.join(name)} is not as it was, but whether this purge dropped it, or others renamed it or "
+            "committed to it, is unknown; its files stay. Remove them by hand if no other table has them"
         )
-    if pointer is not None and pointer.location != location:
+    if pointer is not None and not is_same:
         raise CommitFailedException(
             f"Table {'.'.join(name)} was committed to while it was being purged; nothing was deleted: purge it again"
         )
+
+
+def _is_another_table(name: Identifier, dropped: Pointer, now: Pointer) -> bool:
+    """After a drop whose answer was lost: whether somebody has created a table of that name since, which must stay."""
+    if now.location == dropped.location:
+        return False
+    if dropped.table_uuid is None or now.table_uuid is None:
+        raise CommitStateUnknownException(
+            f"Table {'.'.join(name)}: whether it was dropped is unknown, and what has its name now is not as it was. "
+            "Look at that before dropping it"
+        )
+    return now.table_uuid != dropped.table_uuid

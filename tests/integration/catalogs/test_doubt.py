@@ -213,6 +213,47 @@ def test_a_creation_of_format_version_3_is_found_though_its_answer_is_lost_and_o
     assert _all_files_are_there(now)
 
 
+def test_a_drop_whose_answer_is_lost_takes_no_table_that_was_created_since(
+    catalog: SharedSqlCatalog, truth: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def created_anew(write: Step, *arguments: Any) -> None:
+        write(*arguments)
+        truth.create_table("db.t", SCHEMA).append(rows(2))
+        raise OutcomeUnknown("the connection was cut")
+
+    for drop in (catalog.drop_table, catalog.purge_table):
+        _answers(monkeypatch, catalog, "delete_pointer", created_anew)
+        with pytest.raises(CommitStateUnknownException):
+            drop("db.t")
+        monkeypatch.undo()
+        assert ids(truth.load_table("db.t")) == [2]
+    assert _all_files_are_there(table)
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_a_drop_whose_answer_is_lost_is_sent_again_to_the_same_table_only(
+    catalog: SharedSqlCatalog, truth: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch, drops: bool
+) -> None:
+    """As where the catalog keeps the table's identity beside the pointer."""
+    read = catalog.read_pointer
+
+    def identified(identifier: Identifier) -> Pointer | None:
+        pointer = read(identifier)
+        return pointer and replace(pointer, table_uuid=truth.load_table(identifier).metadata.table_uuid)
+
+    def changed_meanwhile(write: Step, *arguments: Any) -> None:
+        if drops:
+            write(*arguments)
+            truth.create_table("db.t", SCHEMA)
+        truth.load_table("db.t").append(rows(2))
+        raise OutcomeUnknown("the connection was cut")
+
+    monkeypatch.setattr(catalog, "read_pointer", identified)
+    _answers(monkeypatch, catalog, "delete_pointer", changed_meanwhile)
+    catalog.drop_table("db.t")
+    assert truth.table_exists("db.t") is drops
+
+
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_registration_whose_answer_is_lost_undoes_no_commit_made_since(
     catalog: SharedSqlCatalog, truth: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch, applied: bool
