@@ -11,6 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from uuid import UUID
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -84,7 +85,7 @@ class _Attempts:
         self.unknown: Exception | None = None
         self.last_failure: Exception | None = None
         self.count = 0
-        self._unknown_on: set[int | None] = set()
+        self._unknown_on: set[tuple[UUID, int | None]] = set()
 
     def swap(self, table: Table, prepared: PreparedSnapshot) -> bool:
         self.count += 1
@@ -99,7 +100,7 @@ class _Attempts:
             name = ".".join(table.name())
             logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
             self.last_failure = self.unknown = error
-            self._unknown_on.add(table.metadata.current_snapshot_id)
+            self._unknown_on.add((table.metadata.table_uuid, table.metadata.current_snapshot_id))
             return False
         if self.unknown is None:
             self.memory.remove_unused(table.io, prepared.paths)
@@ -111,9 +112,12 @@ class _Attempts:
     def may_still_land(self, table: Table) -> bool:
         """Whether main is where an attempt of unknown outcome wants it to be: its request may still be on its way.
 
-        Once main has moved on, such a request is refused, however late it arrives.
+        Once main has moved on, such a request is refused, however late it arrives. Another table of the same name says
+        nothing: the one that was meant may have been renamed, with the commit in it.
         """
-        return table.metadata.current_snapshot_id in self._unknown_on
+        metadata = table.metadata
+        is_the_one = any(metadata.table_uuid == table_uuid for table_uuid, _ in self._unknown_on)
+        return not is_the_one or (metadata.table_uuid, metadata.current_snapshot_id) in self._unknown_on
 
     def give_up(self, table: Table) -> None:
         """Removes what was written, unless an attempt may still land."""

@@ -347,6 +347,22 @@ def test_what_a_commit_of_unknown_outcome_refers_to_stays_though_the_table_does_
     assert run(faulty).files_added == 1
 
 
+def test_what_a_commit_of_unknown_outcome_refers_to_stays_though_another_table_has_the_name(
+    table: Table, faulty: FaultyCatalog
+) -> None:
+    kept = (*IDENTIFIER[:-1], "kept")
+
+    def rename_and_lose_the_answer() -> None:
+        faulty.rename_table(IDENTIFIER, kept)
+        append_many(create(faulty), 1, start=700)
+        connection_lost()
+
+    faulty.after.append(rename_and_lose_the_answer)
+    with pytest.raises(CommitOutcomeUnknown, match="another table of the same name"):
+        run(faulty)
+    assert ids(faulty.load_table(kept)) == [*range(60)]
+
+
 def test_files_are_removed_though_an_outcome_was_unknown_once_its_request_would_come_too_late(
     table: Table, faulty: FaultyCatalog
 ) -> None:
