@@ -42,6 +42,7 @@ class Pointer:
     version: str
     holder: str  # the object that holds it, as an error message names it
     table_uuid: UUID | None = None  # where the catalog keeps the table's identity beside the pointer
+    previous: str | None = None  # what it led to before, by which another table is noticed where no identity is kept
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,13 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
                 raise CorruptCatalogEntryError(
                     f"{holder} has no attribute {attribute}, or not as text: put it back. Nothing was changed"
                 )
-        return Pointer(location=str(location), version=str(version), holder=holder, table_uuid=_uuid(holder, item))
+        return Pointer(
+            location=str(location),
+            version=str(version),
+            holder=holder,
+            table_uuid=_uuid(holder, item),
+            previous=text(item, _PREVIOUS),
+        )
 
     @override
     def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
@@ -167,16 +173,17 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
     @override
     def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
         source, target = self.rename_identifiers(from_identifier, to_identifier)
-        backoff, in_doubt = Backoff(SMALL_WRITES), False
+        backoff, in_doubt, sent = Backoff(SMALL_WRITES), False, None
         while True:
             pointer, item = self.read_pointer(source), self._store.get(*_key(source))
-            taken = self.read_pointer(target) is not None
+            taken = self.read_pointer(target)
             if pointer is None or item is None:
-                if in_doubt and taken:
+                if in_doubt and taken is not None and sent is not None and taken.table_uuid == sent.table_uuid:
                     break  # the answer was lost, the rename was not
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(source)}")
-            if taken:
+            if taken is not None:
                 raise TableAlreadyExistsError(f"Table {'.'.join(target)} already exists")
+            sent = pointer
             identifier, namespace = _key(target)
             moved: Item = {
                 **item,

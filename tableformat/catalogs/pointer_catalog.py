@@ -268,7 +268,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
                     ) from gone
                 pointer = again
                 continue
-            _check_identity(identifier, pointer, metadata.table_uuid)
+            self._check_identity(identifier, pointer, metadata)
             table = Table(
                 identifier=identifier,
                 metadata=metadata,
@@ -278,6 +278,24 @@ class PointerCatalog(MetastoreCatalog, ABC):
             )
             return Current(table, pointer)
         return None
+
+    def _check_identity(self, identifier: Identifier, pointer: Pointer, metadata: TableMetadata) -> None:
+        known = pointer.table_uuid or self._identity_before(pointer, metadata)
+        if known is not None and known != metadata.table_uuid:
+            by = f"says that the table's uuid is {known}" if pointer.table_uuid else f"led to {pointer.previous} before"
+            raise CorruptCatalogEntryError(
+                f"{pointer.holder} of table {'.'.join(identifier)} {by}, but {pointer.location} is metadata of the "
+                f"table {metadata.table_uuid}, not {known}: correct the pointer; nothing was changed"
+            )
+
+    def _identity_before(self, pointer: Pointer, metadata: TableMetadata) -> UUID | None:
+        """Whose table the pointer led to before; None where that is plain from the history, or nobody can tell."""
+        if pointer.previous is None or any(entry.metadata_file == pointer.previous for entry in metadata.metadata_log):
+            return None
+        try:
+            return self.read_metadata(pointer.previous).table_uuid
+        except (OSError, ValueError, UnreadableMetadataError):
+            return None
 
     def read_metadata(self, location: str) -> TableMetadata:
         io = load_file_io(self.properties, location)
@@ -382,14 +400,6 @@ def _not_dated_back(metadata: TableMetadata, base: TableMetadata) -> TableMetada
         for entry in metadata.snapshot_log
     ]
     return metadata.model_copy(update={"last_updated_ms": least, "snapshot_log": log})
-
-
-def _check_identity(identifier: Identifier, pointer: Pointer, found: UUID) -> None:
-    if pointer.table_uuid is not None and pointer.table_uuid != found:
-        raise CorruptCatalogEntryError(
-            f"{pointer.holder} of table {'.'.join(identifier)} says that the table's uuid is {pointer.table_uuid}, but "
-            f"{pointer.location} is metadata of the table {found}: correct the pointer; nothing was changed"
-        )
 
 
 def _refuse_unless_still_there(name: Identifier, location: str, pointer: Pointer | None, *, in_doubt: bool) -> None:

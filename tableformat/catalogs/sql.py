@@ -82,7 +82,9 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
     @override
     def read_pointer(self, identifier: Identifier) -> Pointer | None:
-        statement = select(IcebergTables.metadata_location).where(*self._is(identifier))
+        statement = select(IcebergTables.metadata_location, IcebergTables.previous_metadata_location).where(
+            *self._is(identifier)
+        )
         kind = self._iceberg_type_filter()
         with Session(self.engine) as session:
             row = session.execute(statement if kind is None else statement.where(kind)).one_or_none()
@@ -94,7 +96,12 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
                 f"{holder} has no metadata_location: put back the location of the table's current metadata. "
                 "Nothing was changed"
             )
-        return Pointer(location=row.metadata_location, version=row.metadata_location, holder=holder)
+        return Pointer(
+            location=row.metadata_location,
+            version=row.metadata_location,
+            holder=holder,
+            previous=row.previous_metadata_location or None,
+        )
 
     @override
     def create_pointer(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
@@ -103,10 +110,12 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
     @override
     def swap_pointer(self, identifier: Identifier, expected: Pointer, location: str, metadata: TableMetadata) -> None:
+        # A registration may lead to metadata that knows nothing of what was there before, another table's even.
+        is_known = any(entry.metadata_file == expected.location for entry in metadata.metadata_log)
         self._write(
             update(IcebergTables)
             .where(*self._is(identifier), IcebergTables.metadata_location == expected.version)
-            .values(metadata_location=location, previous_metadata_location=expected.location)
+            .values(metadata_location=location, previous_metadata_location=expected.location if is_known else None)
         )
 
     @override

@@ -194,6 +194,28 @@ def test_a_rename_survives_a_break(catalog: Catalog, config: DynamoDbConfig, act
     assert ids(catalog.load_table("db.u")) == [1]
 
 
+def test_a_rename_whose_answer_is_lost_takes_no_other_table_for_its_own(
+    catalog: Catalog, config: DynamoDbConfig
+) -> None:
+    catalog.create_table("db.t", SCHEMA)
+
+    def others_take_both_names(request: Request) -> bool:
+        if not _calls("TransactWriteItems")(request):
+            return False
+        catalog.drop_table("db.t")
+        catalog.create_table("db.u", SCHEMA)
+        return True
+
+    with FaultProxy(str(config.endpoint)) as proxy:
+        proxy.faults.append(Fault(others_take_both_names, Break.CUT_BEFORE))
+        with (
+            open_catalog(config.model_copy(update={"endpoint": proxy.url})) as broken,
+            pytest.raises(NoSuchTableError),
+        ):
+            broken.rename_table("db.t", "db.u")
+    assert catalog.list_tables("db") == [("db", "u")]
+
+
 EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], type[Exception], str]] = {
     "pointer-missing": (
         lambda item: item.pop("p.metadata_location"), CorruptCatalogEntryError, r"no attribute p\.metadata_location",
@@ -250,13 +272,20 @@ def test_an_edited_item_is_named_with_what_is_wrong_and_left_as_it_is(
     assert item() == edited
 
 
+@pytest.mark.parametrize("by_java", [False, True])
 def test_an_item_that_points_to_another_tables_metadata_is_named_and_left_as_it_is(
-    catalog: Catalog, config: DynamoDbConfig, dynamodb: DynamoDbAccess, item: Callable[[], dict[str, Any]]
+    catalog: Catalog,
+    config: DynamoDbConfig,
+    dynamodb: DynamoDbAccess,
+    item: Callable[[], dict[str, Any]],
+    by_java: bool,
 ) -> None:
     catalog.create_table("db.t", SCHEMA).append(rows(1))
     other = catalog.create_table("db.other", SCHEMA)
     other.append(rows(2))
     edited = {**item(), "p.metadata_location": {"S": other.metadata_location}}
+    if by_java:  # which keeps no uuid, but what it led to before
+        del edited["p.table-uuid"]
     _put(dynamodb, config, edited)
     with pytest.raises(CorruptCatalogEntryError, match="is metadata of the table"):
         catalog.load_table("db.t")

@@ -101,6 +101,39 @@ def test_a_row_without_a_pointer_is_named_and_left_as_it_is(catalog: Catalog, tm
     editor.close()
 
 
+def test_a_row_that_was_edited_to_lead_to_another_table_is_named_and_left_as_it_is(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table, other = catalog.create_table("db.t", SCHEMA), catalog.create_table("db.other", SCHEMA)
+    table.append(rows(1))
+    other.append(rows(2))
+    editor = sqlite3.connect(tmp_path / "catalog.db")
+    edit = "UPDATE iceberg_tables SET {} WHERE table_name = 't'"
+    editor.execute(edit.format("metadata_location = ?"), [other.metadata_location])
+    editor.commit()
+    for attempt in (lambda: catalog.load_table("db.t"), lambda: table.append(rows(3))):
+        with pytest.raises(
+            CorruptCatalogEntryError, match=r"the row of db\.t .* led to .* before, but .* is metadata of"
+        ):
+            attempt()
+    found = editor.execute("SELECT metadata_location FROM iceberg_tables WHERE table_name = 't'").fetchall()
+    assert found == [(other.metadata_location,)]
+    editor.execute(edit.format("metadata_location = ?"), [table.metadata_location])
+    editor.commit()
+    editor.close()
+    assert ids(catalog.load_table("db.t")) == [1]
+    assert ids(catalog.load_table("db.other")) == [2]
+
+
+def test_another_table_may_be_registered_over_one_on_purpose(catalog: Catalog) -> None:
+    catalog.create_table("db.t", SCHEMA).append(rows(1))
+    other = catalog.create_table("db.other", SCHEMA)
+    other.append(rows(2))
+    registered = catalog.register_table("db.t", other.metadata_location, overwrite=True)
+    registered.append(rows(3))
+    assert ids(catalog.load_table("db.t")) == [2, 3]
+
+
 def test_a_namespace_part_with_a_dot_is_refused(catalog: Catalog) -> None:
     with pytest.raises(ValueError, match="has a dot"):
         catalog.create_namespace(("a.b",))
