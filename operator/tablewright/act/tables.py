@@ -36,14 +36,16 @@ def drop_table(catalog: Catalog, identifier: tuple[str, str]) -> None:
         return
 
 
-def purge_table(catalog: Catalog, identifier: tuple[str, str], note: Callable[[str], None]) -> None:
-    """`note` is told of the table's metadata file before anything goes."""
+def purge_table(catalog: Catalog, identifier: tuple[str, str], uuid: str, note: Callable[[str], None]) -> None:
+    """`note` is told of the table's metadata file before anything goes. A table of another uuid is another table."""
     from pyiceberg.catalog.rest import RestCatalog  # where there is one, it was loaded long ago
 
     if isinstance(catalog, RestCatalog):
         catalog.purge_table(identifier)  # the server's to do, and to resume
         return
     table = catalog.load_table(identifier)
+    if str(table.metadata.table_uuid) != uuid:  # made since it was looked at
+        raise FilesOfAnotherError(f"the catalog has another table under the name {'.'.join(identifier)}")
     note(table.metadata_location)
     if isinstance(catalog, PointerCatalog):
         catalog.drop_version(table)

@@ -19,6 +19,7 @@ class DropTable:
     """Remove the pointer, and the files too if `purge`."""
 
     purge: bool
+    uuid: str  # of the table that is meant: another one may have its name by the time it goes
     left_at: str | None = None  # the metadata file of a table that is dropped already, and not purged to its end
 
 
@@ -63,9 +64,9 @@ def decide_deletion(
         if str(observed.metadata.table_uuid) != identity.uuid:
             note = "the catalog has another table under this name; it is left alone"
             return DeletionDecision(release=True, note=note)
-        drop = DropTable(purge)
+        drop = DropTable(purge, identity.uuid)
     elif purge and table.status.purging is not None:
-        drop = DropTable(purge, left_at=table.status.purging)
+        drop = DropTable(purge, identity.uuid, left_at=table.status.purging)
     else:
         return DeletionDecision(release=True, note="the table is no longer in the catalog")
     unfinished = tuple(run.metadata.name for run in runs if not run.status.is_finished)

@@ -225,7 +225,7 @@ class Reconciler:
             return
         self._require_no_pods(table)
         if drop.left_at is None:
-            purge_table(catalog, table.identifier, lambda location: self._note_purge(obj, location))
+            purge_table(catalog, table.identifier, drop.uuid, lambda location: self._note_purge(obj, location))
             return
         try:
             finish_purge(

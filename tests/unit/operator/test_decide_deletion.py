@@ -30,7 +30,7 @@ def purging(table: ManagedTable) -> ManagedTable:
 def test_drop_and_purge_remove_the_table_and_let_the_object_go(policy: str, purge: bool) -> None:
     observed = present()
     decision = decide_deletion(deleted(observed, policy), observed, [], NOW)
-    assert decision.drop == DropTable(purge=purge)
+    assert decision.drop == DropTable(purge=purge, uuid=str(observed.metadata.table_uuid))
     assert decision.release
 
 
@@ -97,8 +97,10 @@ def test_a_run_that_stays_though_it_was_stopped_does_not_hold_the_object_for_eve
 
 
 def test_a_purge_that_was_cut_short_goes_on_though_the_table_is_not_in_the_catalog_any_more() -> None:
-    table = purging(deleted(present(), "Purge"))
-    assert decide_deletion(table, TableAbsent(), [], NOW).drop == DropTable(purge=True, left_at="file:///m.json")
+    observed = present()
+    table = purging(deleted(observed, "Purge"))
+    rest = DropTable(purge=True, uuid=str(observed.metadata.table_uuid), left_at="file:///m.json")
+    assert decide_deletion(table, TableAbsent(), [], NOW).drop == rest
     assert decide_deletion(table, TableAbsent(), [run("r", "Running")], NOW).stop_runs == ("r",)
 
 

@@ -105,7 +105,7 @@ def test_a_run_tells_of_its_start_and_its_end_with_what_it_said() -> None:
 
 def test_deletions_tell_what_became_of_the_table() -> None:
     table = managed_table(deletionPolicy="Purge")
-    assert reasons(deletion_happenings(table, DeletionDecision(drop=DropTable(purge=True), release=True))) == [
+    assert reasons(deletion_happenings(table, DeletionDecision(drop=DropTable(purge=True, uuid=""), release=True))) == [
         ("Purged", False)
     ]
     assert reasons(deletion_happenings(table, DeletionDecision(release=True, note="kept"))) == [("Released", False)]

@@ -15,6 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFile
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.storage import Deleted
 from tableformat.storage.local import LocalStore
+from tablewright.runtime.reconciler import Reconciler
 from tests.unit.operator.test_reconciler import FINALIZER, TABLE, Answer, World
 from tests.unit.operator.values import NOW
 
@@ -191,6 +192,22 @@ def test_nothing_is_purged_while_a_pod_of_a_stopped_run_may_still_write(going: G
     assert going.catalog.table_exists(NAME)
     assert "have not ended yet: Running" in world.server.written("events.k8s.io")[0]["note"]
     assert going.work(going.operator(pods[1]))
+
+
+def test_a_table_that_took_the_name_since_it_was_looked_at_is_left_alone(
+    going: Going, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_anew(*_: object) -> None:
+        going.catalog.drop_table(NAME)
+        going.catalog.create_table(NAME, pa.schema([("id", pa.int64())])).append(pa.table({"id": [7]}))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reconciler, "_require_no_pods", made_anew)
+        world = going.operator()
+        assert not going.work(world)
+        assert "another table under the name" in world.server.written("events.k8s.io")[0]["note"]
+    assert going.work(going.operator()), "the object goes"
+    assert going.catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist() == [7]
 
 
 def test_an_operator_that_was_away_when_the_object_was_deleted_tries_as_long_as_any(going: Going) -> None:
