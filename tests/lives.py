@@ -116,7 +116,7 @@ class Undertaker:
 
     def _applied(self, request: Request) -> None:
         with self._lock:
-            if not is_write(request) or self._replica.process.poll() is not None:
+            if self._done.is_set() or not is_write(request) or self._replica.process.poll() is not None:
                 return
             self.writes += 1
             if self._dies(self.writes):
@@ -140,7 +140,8 @@ class Undertaker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
+        with self._lock:  # from here on nobody dies: no other would follow
+            self._done.set()
         self._next.set()
         self._thread.join()
         if self._replica.process.poll() is None:  # one that has just begun does not hear yet that it is to stop
