@@ -6,6 +6,7 @@ For settings whose default does no harm. Where a guess could lose something, who
 from collections.abc import Mapping
 
 GC_ENABLED = "gc.enabled"
+ENCRYPTION_KEY = "encryption.key-id"
 _TRUE = ("true", "t", "yes", "y", "on", "1")
 
 
@@ -25,3 +26,9 @@ def positive_number(properties: Mapping[str, str], name: str, default: int) -> i
 def may_delete_files(properties: Mapping[str, str]) -> bool:
     """As `gc.enabled` says. What is not true is false, as for Iceberg's own: then the files may be others' as well."""
     return (properties.get(GC_ENABLED) or "true").lower() in _TRUE
+
+
+def is_encrypted(properties: Mapping[str, str]) -> bool:
+    """PyIceberg's metadata has no place for the keys of such a table: written by it, they would be gone, and with them
+    every file."""
+    return ENCRYPTION_KEY in properties

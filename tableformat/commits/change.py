@@ -22,8 +22,9 @@ from typing_extensions import override
 
 from tableformat.backoff import READS, Backoff, RetryPolicy, commit_policy
 from tableformat.catalogs.format_v3 import WriteFormatV3Update
-from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown, EncryptedTable
 from tableformat.errors import PermanentError
+from tableformat.properties import is_encrypted
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +102,8 @@ def commit_change(
 
 def swap(table: Table, change: Change) -> None:
     """One attempt, whose failure may be any error of the catalog's."""
+    if is_encrypted(table.metadata.properties):
+        raise EncryptedTable(".".join(table.name()))
     # PyIceberg writes metadata of version 3 only when told to in the same commit.
     first: tuple[TableUpdate, ...] = (WriteFormatV3Update(),) if table.metadata.format_version >= 3 else ()
     # With the catalog's own clean-up of old metadata files, which no public name offers.

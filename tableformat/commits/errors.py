@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from tableformat.errors import TransientError
+from tableformat.errors import PermanentError, TransientError
+from tableformat.properties import ENCRYPTION_KEY
 
 
 class CommitConflict(TransientError):
@@ -16,3 +17,13 @@ class CommitConflict(TransientError):
 
 class CommitOutcomeUnknown(TransientError):
     """The commit may have happened and could not be looked up: its files must stay. Run again with the same run id."""
+
+
+class EncryptedTable(PermanentError):
+    """A commit of ours would lose the keys that its files are encrypted with."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table} is encrypted (its property {ENCRYPTION_KEY}): a commit from here would lose its keys; "
+            "nothing was changed. Maintain it with the engine that encrypts it"
+        )

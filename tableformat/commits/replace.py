@@ -20,7 +20,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.change import swap
-from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
+from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown, EncryptedTable
 from tableformat.commits.head import on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
@@ -94,7 +94,7 @@ class _Attempts:
         except CommitFailedException as error:
             self.last_failure = error
             return False
-        except NoSuchTableError:
+        except (NoSuchTableError, EncryptedTable):
             raise
         except Exception as error:
             name = ".".join(table.name())

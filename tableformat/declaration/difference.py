@@ -6,7 +6,7 @@ so that a table that moved on meanwhile rejects it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from pyiceberg.partitioning import PartitionSpec
@@ -63,7 +63,14 @@ from tableformat.declaration.table import (
 )
 from tableformat.grammar import type_text
 from tableformat.locations import same_location
+from tableformat.properties import ENCRYPTION_KEY, is_encrypted
 
+_ENCRYPTED = Refusal(
+    RefusalKind.UNSUPPORTED,
+    f"properties[{ENCRYPTION_KEY}]",
+    "the table is encrypted, and its keys would not survive a commit from here",
+    "Alter it with the engine that encrypts it",
+)
 _NAME_MAPPING = TableProperties.DEFAULT_NAME_MAPPING
 
 
@@ -90,8 +97,10 @@ def difference(
     """What it takes to make the table as declared; `metadata` is None where there is no table yet."""
     if metadata is None:
         return _creation(declaration)
-    comparison = _Comparison(declaration, metadata, previously_declared_properties)
-    return comparison.outcome()
+    found = _Comparison(declaration, metadata, previously_declared_properties).outcome()
+    if found.changes and is_encrypted(metadata.properties):
+        return replace(found, refusals=(*found.refusals, _ENCRYPTED))
+    return found
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from tableformat.engine.reading import READABLE_FORMATS
 from tableformat.engine.writing import CODECS, codec_name
 from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.properties import is_encrypted
 
 _KNOWN_TYPES = (
     BinaryType
@@ -83,6 +84,8 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
 
 def require_rewritable_columns(table: Table) -> None:
     name = ".".join(table.name())
+    if is_encrypted(table.properties):
+        raise UnsupportedTable(name, "it is encrypted", "Leave its rewriting to the engine that encrypts it")
     if (codec := codec_name(table.properties)) not in CODECS:
         raise UnsupportedTable(
             name,

@@ -184,3 +184,12 @@ def test_a_table_that_is_not_there_yet_is_a_creation() -> None:
     ]
     (refusal,) = difference(declare(column("a", "timestamp_ns")), None).refusals
     assert refusal.kind == RefusalKind.FORMAT_TOO_OLD
+
+
+def test_an_encrypted_table_is_not_altered_because_its_keys_would_be_lost() -> None:
+    wanted = declare(column("a"))
+    plain = created(wanted)
+    table = plain.model_copy(update={"properties": {**plain.properties, "encryption.key-id": "k1"}})
+    assert difference(wanted, table).is_empty
+    found = difference(declare(column("a"), column("b")), table)
+    assert [refusal.field for refusal in found.refusals] == ["properties[encryption.key-id]"]
