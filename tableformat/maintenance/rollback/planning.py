@@ -1,7 +1,8 @@
 """Where a rollback would take a table's main branch, and which commits that would cost: pure, before anything happens.
 
 A commit is lost if no other ref leads to it afterwards: nothing protects what it wrote from expiry then. Commits that
-only moved rows into other files (`replace`) take no rows with them and are not counted.
+only moved rows into other files (`replace`) take no rows with them and are not counted. A tag or a hold may outlive the
+snapshots between it and main: what they did is in the oldest that is left, which counts then, whatever it did itself.
 """
 
 from collections.abc import Iterator
@@ -84,7 +85,8 @@ def plan_rollback(table: str, metadata: TableMetadata, options: RollbackOptions)
         raise RollbackRefused(f"table {table} has no snapshots to go back to")
     history = list(ancestry(main.snapshot_id, by_id))
     wanted = _wanted(table, metadata, options, history)
-    if all(snapshot.snapshot_id != wanted for snapshot in history):
+    way_expired = _is_older_than_what_is_left(wanted, history, by_id)
+    if not way_expired and all(snapshot.snapshot_id != wanted for snapshot in history):
         raise RollbackRefused(
             f"table {table}: snapshot {wanted} is not in the history of main; its oldest is {history[-1].snapshot_id} "
             f"of {_made_at(history[-1]).isoformat()}. Nothing was changed"
@@ -103,9 +105,18 @@ def plan_rollback(table: str, metadata: TableMetadata, options: RollbackOptions)
         lost=tuple(
             LostCommit(snapshot.snapshot_id, _made_at(snapshot), _operation(snapshot))
             for snapshot in undone
-            if snapshot.snapshot_id not in kept and _operation(snapshot) != Operation.REPLACE.value
+            if snapshot.snapshot_id not in kept
+            and (_operation(snapshot) != Operation.REPLACE.value or (way_expired and snapshot is undone[-1]))
         ),
     )
+
+
+def _is_older_than_what_is_left(wanted: int, history: list[Snapshot], by_id: dict[int, Snapshot]) -> bool:
+    """Whether main may have come from there by snapshots that have expired. That it did, nobody can tell any more."""
+    oldest, target = history[-1], by_id.get(wanted)
+    if target is None or oldest.parent_snapshot_id is None:
+        return False
+    return target not in history and target.timestamp_ms < oldest.timestamp_ms
 
 
 def _wanted(table: str, metadata: TableMetadata, options: RollbackOptions, history: list[Snapshot]) -> int:

@@ -14,6 +14,8 @@ from pyiceberg.table.refs import SnapshotRefType
 from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.commits import RUN_ID, CommitConflict
 from tableformat.inspection import LiveFile, snapshot_files
+from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance.compaction import CompactionOptions, compact
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.rollback import (
     CherryPickPlan,
@@ -72,6 +74,43 @@ def test_main_goes_back_to_a_snapshot_a_time_a_tag_or_before_a_run(table: Table)
         assert head(table).snapshot_id == ids[1]
         assert read(table, ids[1]) == expected
         set_ref(table, "main", last)
+
+
+def test_main_goes_back_to_a_tag_that_outlived_the_snapshots_between(table: Table) -> None:
+    ids = append(table, 3)
+    tag(table, "audit", ids[0])
+    expected = read(table, ids[0])
+    table.append(rows())
+    expire_snapshots(table.catalog, IDENTIFIER, ExpiryOptions(max_snapshot_age_ms=0), now=later(table, days=1))
+    last = head(table.refresh()).snapshot_id
+    assert {snapshot.snapshot_id for snapshot in table.metadata.snapshots} == {ids[0], last}
+
+    with pytest.raises(RollbackRefused, match=f"lost are: append {last}"):
+        back(table, RollbackOptions(tag="audit"), accept=False)
+    assert head(table.refresh()).snapshot_id == last
+    back(table, RollbackOptions(tag="audit"))
+    assert head(table).snapshot_id == ids[0]
+    assert read(table, ids[0]) == expected
+
+
+def test_what_expired_commits_did_is_not_given_up_unasked_behind_a_rewrite(table: Table) -> None:
+    ids = append(table, 6)
+    tag(table, "audit", ids[0])
+    options = CompactionOptions(min_input_files=2)
+    compact(table.catalog, IDENTIFIER, options, executor=InProcessExecutor(), run_id="c", now=later(table))
+    table.refresh()
+    expire_snapshots(table.catalog, IDENTIFIER, ExpiryOptions(max_snapshot_age_ms=0), now=later(table, days=1))
+    table.refresh()
+    with pytest.raises(RollbackRefused, match="lost are: replace"):
+        back(table, RollbackOptions(tag="audit"), accept=False)
+
+
+def test_a_snapshot_that_main_never_had_is_nothing_to_go_back_to(table: Table) -> None:
+    append(table, 1)
+    staged = stage(table)
+    append(table, 1)
+    with pytest.raises(RollbackRefused, match="is not in the history of main"):
+        back(table, to(staged))
 
 
 @pytest.mark.parametrize("kind", SnapshotRefType)
