@@ -1,4 +1,7 @@
-"""A process that dies after its n-th call to storage or catalog: nothing that it does afterwards has any effect."""
+"""Calls that go wrong: a process that dies after its n-th one, files that stay, answers that are lost.
+
+Nothing that a dead process does has any effect.
+"""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -14,7 +17,7 @@ from pyiceberg.typedef import Identifier
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.storage import Deleted, FileStore, StoredFile, open_store
-from tests.integration.maintenance.tables import LocalCatalog
+from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, append
 
 T = TypeVar("T")
 
@@ -148,3 +151,16 @@ def killed_after_every_call(
         finally:
             catalog.close()
     raise AssertionError(f"the operation makes more than {limit} calls")
+
+
+class Deaf(LocalCatalog):
+    """Commits, loses the answer, and lets another writer commit before anybody looks."""
+
+    def commit_table(self, table, requirements, updates):  # type: ignore[no-untyped-def]
+        super().commit_table(table, requirements, updates)
+        other = LocalCatalog(self.folder)
+        append(other.load_table(IDENTIFIER))
+        other.close()
+        raise ConnectionError("the answer was lost")
+
+    folder: Path
