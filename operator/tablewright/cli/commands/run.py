@@ -93,7 +93,8 @@ def compact(
 
     found = _address(table, catalog, catalog_uri, properties, folder, state)
     loaded = found.load()
-    typed.check_columns("by", by or [], loaded)
+    order = running.order_option("by", by or ())
+    typed.check_columns("by", [str(column["name"]) for column in order], loaded)
     typed.check_filter(where, loaded)
     given = {
         "target_file_bytes": running.size_option("target-file-size", target_file_size),
@@ -101,7 +102,7 @@ def compact(
         "delete_ratio_percent": delete_ratio_percent,
         "max_bytes_per_run": running.size_option("max-bytes", max_bytes),
         "strategy": None if strategy is None else strategy.value,
-        "order": running.order_option("by", by) if by else (() if strategy else None),
+        "order": order or (() if strategy else None),
         "filter": where,
         "use_current_spec": use_current_spec or None,
         "rewrite_all": rewrite_all or None,
