@@ -4,6 +4,7 @@ An object is judged twice: by the rules of the API server (`api.admission`), so 
 by the models, which also know what a CRD cannot say, such as whether a cron expression is one.
 """
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -11,13 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tableformat.declaration import InvalidDeclarationError
 from tableformat.errors import PermanentError
 from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem, admit, as_stored
 from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.declaration import declaration_of
 from tablewright.api.objects import InvalidObjectError, KubernetesObject, KubernetesResource, Metadata, parse
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
@@ -99,10 +98,12 @@ class Validation:
 
 def validate_folder(path: Path) -> Validation:
     """Everything that somebody would refuse: the API server, or the operator once it reads the object."""
+    from tableformat.declaration import InvalidDeclarationError
+    from tablewright.api.declaration import declaration_of
+
     found = _read(path)
     found.report_shared_tables()
-    for key, table in found.tables.items():
-        document = found.documents[ManagedTable.kind_name, key]
+    for document, table in found.readable:
         try:
             declaration_of(table)
         except InvalidDeclarationError as error:
@@ -123,8 +124,10 @@ class _Found:
     tables: dict[tuple[str, str], ManagedTable] = field(default_factory=dict)
     runs: list[Document] = field(default_factory=list)
     documents: dict[tuple[str, tuple[str, str]], Document] = field(default_factory=dict)
+    readable: list[tuple[Document, ManagedTable]] = field(default_factory=list)
+    """Every table, also one that is there twice or has no name, as far as it can be read."""
     _refused: dict[int, list[FieldPath]] = field(default_factory=dict)
-    """What the API server would refuse, by document."""
+    """What is refused already, by document."""
 
     def add(self, document: Document) -> None:
         """Whatever the API server refuses is looked at further, so that one look finds everything that is wrong."""
@@ -139,35 +142,54 @@ class _Found:
             self._report(document, problem)
         if any(problem.path[:1] in (("apiVersion",), ("kind",)) for problem in problems):
             return
+        stored = as_stored(obj)
+        if any(problem.path[:1] == ("metadata",) for problem in problems):  # the rest can be judged without a name
+            self._parsed(document, {**stored, "metadata": {"name": "unnamed"}})
+            return
+        is_first = self._is_first(document, stored)
+        value = self._parsed(document, stored)
+        if is_first and value is not None:
+            self._take(document, value)
+
+    def _parsed(self, document: Document, obj: KubernetesObject) -> KubernetesResource | None:
+        kind = _KINDS[obj["kind"]]
         try:
-            if any(problem.path[:1] == ("metadata",) for problem in problems):  # the rest can be judged without a name
-                parse(_KINDS[obj["kind"]], {**as_stored(obj), "metadata": {"name": "unnamed"}})
-            else:
-                self._take(document, as_stored(obj))
+            value = parse(kind, obj)
         except InvalidObjectError as error:
             for path, message in error.fields:
                 if not self.is_said(document, path):
                     self._report(document, Problem(path, message), Judge.OPERATOR)
+            self._refused[id(document)] += [path for path, _ in error.fields]
+            if kind is ManagedTable:
+                self._read_the_rest(document, obj)
+            return None
+        if isinstance(value, ManagedTable):
+            self.readable.append((document, value))
+        return value
+
+    def _read_the_rest(self, document: Document, obj: KubernetesObject) -> None:
+        """Without the parts of its spec that are refused; without those that the others are judged by there is none."""
+        refused = {part for path in self._refused[id(document)] for part in path[1:2] if path[0] == "spec"}
+        if not isinstance(obj.get("spec"), dict) or refused & {"schema", "formatVersion"}:
+            return
+        spec = {part: value for part, value in obj["spec"].items() if part not in refused}
+        with contextlib.suppress(InvalidObjectError):
+            rest = parse(ManagedTable, {**obj, "spec": {"catalogRef": {"name": "unnamed"}, **spec}})
+            self.readable.append((document, rest))
 
     def is_said(self, document: Document, path: FieldPath) -> bool:
-        """Whether the API server's words are about this field, or one around or inside it: once is enough."""
+        """Whether something is said about this field, or one around or inside it: once is enough."""
         return any(said[: len(path)] == path[: len(said)] for said in self._refused.get(id(document), ()))
 
-    def _take(self, document: Document, obj: KubernetesObject) -> None:
-        if not self._is_first(document, obj):
-            return
-        match obj["kind"]:
-            case ManagedTable.kind_name:
-                table = parse(ManagedTable, obj)
-                self.tables[table.key] = table
-            case TableCatalog.kind_name:
-                catalog = parse(TableCatalog, obj)
-                self.catalogs[catalog.key] = catalog
-            case TablePolicy.kind_name:
-                policy = parse(TablePolicy, obj)
-                self.policies[policy.key] = policy
-            case MaintenanceRun.kind_name:
-                parse(MaintenanceRun, obj)
+    def _take(self, document: Document, value: KubernetesResource) -> None:
+        match value:
+            case ManagedTable():
+                self.tables[value.key] = value
+            case TableCatalog():
+                self.catalogs[value.key] = value
+            case TablePolicy():
+                self.policies[value.key] = value
+            case MaintenanceRun():
                 self.runs.append(document)
 
     def _is_first(self, document: Document, obj: KubernetesObject) -> bool:
@@ -183,14 +205,16 @@ class _Found:
     def report_missing_catalogs(self) -> None:
         """Where none is declared, a folder's tables are in the embedded one; otherwise each is in one of those."""
         declared = sorted(key for kind, key in self.documents if kind == TableCatalog.kind_name)
-        for key, table in self.tables.items():
-            namespace, name = table.metadata.namespace, table.spec.catalog_ref.name
+        place = ("spec", "catalogRef", "name")
+        for (kind, (namespace, _)), document in self.documents.items():
+            name = _catalog_named(document.value) if kind == ManagedTable.kind_name else None
+            if name is None or self.is_said(document, place):
+                continue
             if declared and (namespace, name) not in declared:
                 near = [other for space, other in declared if space == namespace]
                 hint = did_you_mean(name, near) if near else f"declared are {', '.join(map('/'.join, declared))}"
                 message = f"spec.catalogRef.name: there is no TableCatalog {namespace}/{name} in the folder: {hint}"
-                document = self.documents[ManagedTable.kind_name, key]
-                self._report(document, Problem(("spec", "catalogRef", "name"), message), Judge.FOLDER)
+                self._report(document, Problem(place, message), Judge.FOLDER)
 
     def report_shared_tables(self) -> None:
         """A folder is served all the same: the first by name has the table."""
@@ -256,6 +280,14 @@ def _spec_path(obj: KubernetesObject, field_text: str) -> tuple[str | int, ...]:
             path.append(number)
             node = node[number]
     return tuple(path)
+
+
+def _catalog_named(table: KubernetesObject) -> str | None:
+    """By an object that may be wrong elsewhere, or here."""
+    name: Any = table
+    for part in ("spec", "catalogRef", "name"):
+        name = name.get(part) if isinstance(name, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _names_of(item: Any) -> tuple[Any, ...]:

@@ -27,6 +27,7 @@ GOLDEN = """\
 error: broken.yaml:3:1: while parsing a flow sequence: expected ',' or ']', but got '<stream end>'
 error: events.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean laek?
 error: events.yaml:14:18: ManagedTable sales/events is declared twice: it is in events.yaml:3:18 already
+error: field.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean laek?
 error: field.yaml:10:12: spec.layout.targetfilesize: there is no such field: did you mean targetFileSize?
 error: kind.yaml:2:7: kind: is 'ManagedTabel': did you mean ManagedTable?
 error: other.yaml:1:13: apiVersion: is 'v1'; it must be 'tablewright.dev/v1alpha1'
@@ -70,9 +71,31 @@ def test_validate_names_them_all_and_counts(bad: Path) -> None:
     ended = run_cli("validate", "-f", bad)
     assert ended.code == 2
     assert ended.err.replace(f"{bad}/", "") == GOLDEN
-    assert ended.out == "9 objects: 8 problems\n"
+    assert ended.out == "9 objects: 9 problems\n"
     shown = run_in_terminal("validate", "-f", bad).out
     assert shown.replace(f"{bad}/", "") == GOLDEN + ended.out
+
+
+def test_what_is_wrong_in_one_place_hides_nothing_that_is_wrong_in_another(tmp_path: Path) -> None:
+    wrong = TABLES.replace("type: string", "type: strng").replace("16Mi}", "16Mi, odrer: {}}")
+    wrong += '  compaction: {schedule: "99 * * * *"}\n'
+    (tmp_path / "a.yaml").write_text(wrong)
+    (tmp_path / "twice.yaml").write_text(wrong)
+    (tmp_path / "unnamed.yaml").write_text(wrong.replace("name: events", "name: Events"))
+    found = run_cli("validate", "-f", tmp_path)
+    said = [line.replace(f"{tmp_path}/", "").split(": ")[1:3] for line in found.err.splitlines()]
+    its_own = [
+        ("9:28", "spec.schema.columns[name].type"),
+        ("10:34", "spec.layout.odrer"),
+        ("11:26", "spec.compaction.schedule"),
+    ]
+    assert said == [
+        *([f"a.yaml:{place}", field] for place, field in its_own),
+        ["twice.yaml:3:18", "ManagedTable sales/events is declared twice"],
+        *([f"twice.yaml:{place}", field] for place, field in its_own),
+        ["unnamed.yaml:3:18", "metadata.name"],
+        *([f"unnamed.yaml:{place}", field] for place, field in its_own),
+    ]
 
 
 @pytest.mark.parametrize(
