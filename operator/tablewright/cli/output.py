@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, Any
 
-import yaml
-
-from tablewright.api.quantities import readable_size
-
 
 class OutputFormat(StrEnum):
     TABLE = "table"
@@ -80,6 +76,8 @@ def as_json(document: Any) -> str:
 
 
 def as_yaml(document: Any) -> str:
+    import yaml
+
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
     return text
 
@@ -102,7 +100,10 @@ def table_text(
     return "\n".join(lines)
 
 
-size = readable_size  # what every command calls it
+def size(count: int) -> str:
+    from tablewright.api.quantities import readable_size  # brings the API's types, which `--help` must not wait for
+
+    return readable_size(count)
 
 
 def signed_size(count: int) -> str:

@@ -11,6 +11,7 @@ from tablewright.api.run import Cause, MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable
 
 CAUSE_ANNOTATION = "tablewright.dev/cause"
+RUN_ANNOTATION = "tablewright.dev/run"  # on a table: a person asks for a run
 SCHEDULED_FOR_ANNOTATION = "tablewright.dev/scheduled-for"
 LONGEST_NAME = 63  # of a run whose Job has its name: the pods of a Job have that as a label
 

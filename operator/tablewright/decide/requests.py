@@ -12,11 +12,10 @@ from tablewright.api.conditions import RUN_ACCEPTED, Condition, condition
 from tablewright.api.run import Cause, MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable, ManagementPolicy, OperationStatus
 from tablewright.decide.bookkeeping import forgiven, started
-from tablewright.decide.causes import run_name
+from tablewright.decide.causes import RUN_ANNOTATION, run_name
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import StartRun
 
-RUN_ANNOTATION = "tablewright.dev/run"
 _TO_A_SNAPSHOT = (Operation.ROLLBACK, Operation.CHERRY_PICK)  # which an annotation does not name
 BY_ANNOTATION = tuple(operation for operation in Operation if operation not in _TO_A_SNAPSHOT)
 

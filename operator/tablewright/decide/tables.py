@@ -17,6 +17,7 @@ from tablewright.api.table import (
     TableIdentity,
 )
 from tablewright.decide.bookkeeping import Operations, ready_after_failure, remembered
+from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.decide.claims import claimant
 from tablewright.decide.compaction import past_policy, small_files_said
 from tablewright.decide.counted import with_counted_files
@@ -25,7 +26,7 @@ from tablewright.decide.holds import HoldDecision, decide_holds
 from tablewright.decide.maintenance import PRECEDENCE, MaintenanceDecision, decide_maintenance, with_schedules
 from tablewright.decide.policy import EffectivePolicy, fields_shown
 from tablewright.decide.progress import with_progress
-from tablewright.decide.requests import RUN_ANNOTATION, RequestDecision, decide_request, requested
+from tablewright.decide.requests import RequestDecision, decide_request, requested
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import (
     ApplyDeclaration,

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.catalog import SqlStore, TableCatalog, TableCatalogSpec
 from tablewright.api.objects import Metadata
 from tablewright.api.table import ManagedTable
@@ -16,6 +15,8 @@ def catalog_of(table: ManagedTable, declared: Iterable[TableCatalog], state_fold
     if key in catalogs:
         return catalogs[key]
     if catalogs:
+        from tablewright.act.passes import CatalogNotUsableError  # with all of maintenance, which `get` does without
+
         message = f"spec.catalogRef: there is no TableCatalog {key[1]} in namespace {key[0]}: declare it"
         raise CatalogNotUsableError("CatalogNotFound", message)
     return _embedded(*key, state_folder)

@@ -13,9 +13,9 @@ from tablewright.api.conditions import HEALTHY, IN_SYNC, READY, RUN_ACCEPTED
 from tablewright.api.declaration import declaration_of
 from tablewright.api.run import Cause, MaintenanceRun, Operation, Phase
 from tablewright.api.table import ManagedTable, ManagementPolicy
+from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.decide.holds import decide_holds
 from tablewright.decide.policy import EffectivePolicy
-from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import (
     CatalogUnusable,
     StartRun,

@@ -14,18 +14,18 @@ import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tableformat.errors import PermanentError
-from tablewright.act.runs import cause_annotations
 from tablewright.api.objects import KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableSpec, ManagedTableStatus
-from tablewright.decide.requests import RUN_ANNOTATION
-from tablewright.decide.state import StartRun
+from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.embedded.catalogs import database
-from tablewright.embedded.driver import SCRATCH_PREFIX
 from tablewright.embedded.folder import Finding, InvalidFolderError, Judge
+
+if TYPE_CHECKING:
+    from tablewright.decide.state import StartRun
 
 _FILE = "objects.json"
 
@@ -61,6 +61,8 @@ class EmbeddedState:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Waits for whoever works on this folder, then reads what they left."""
+        from tablewright.embedded.driver import SCRATCH_PREFIX
+
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -160,7 +162,9 @@ class EmbeddedState:
     def runs_of(self, table: ManagedTable) -> list[MaintenanceRun]:
         return [run for run in self.runs() if (run.metadata.namespace, run.spec.table_ref.name) == table.key]
 
-    def create_run(self, table: ManagedTable, start: StartRun, now: datetime) -> MaintenanceRun:
+    def create_run(self, table: ManagedTable, start: "StartRun", now: datetime) -> MaintenanceRun:
+        from tablewright.act.runs import cause_annotations  # with all of maintenance, which `get` does without
+
         metadata = {
             "name": start.name,
             "namespace": table.metadata.namespace,

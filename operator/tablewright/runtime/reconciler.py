@@ -24,6 +24,7 @@ from tablewright.api.outline import policy_outline, run_outline, table_outline
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.decide.claims import claimant, older_claim
 from tablewright.decide.deletion import (
     FINALIZER,
@@ -35,7 +36,7 @@ from tablewright.decide.deletion import (
 )
 from tablewright.decide.limits import Place
 from tablewright.decide.policy import EffectivePolicy, effective_policy
-from tablewright.decide.requests import RUN_ANNOTATION, not_allowed
+from tablewright.decide.requests import not_allowed
 from tablewright.decide.runs import Waiting, decide_run, runs_out_of_memory, waits_for, why_it_waits
 from tablewright.decide.schedules import earliest
 from tablewright.decide.state import CatalogUnusable, JobObservation, StartRun, TableObservation

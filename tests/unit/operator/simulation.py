@@ -8,8 +8,8 @@ from tablewright.act.runs import build_run
 from tablewright.api.objects import parse
 from tablewright.api.run import Cause, MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable, OperationStatus
+from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.decide.policy import effective_policy
-from tablewright.decide.requests import RUN_ANNOTATION
 from tablewright.decide.state import ApplyHolds, TableDecision, TablePresent
 from tablewright.decide.tables import decide_table
 from tests.unit.operator.values import NOW, managed_table, present
