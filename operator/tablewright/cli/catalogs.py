@@ -68,7 +68,8 @@ def address(name: str, options: AddressOptions) -> AddressedTable:
     if options.folder is not None:
         if options.catalog is not None or options.uri is not None:
             raise InputError("give a folder with -f, or a catalog with --catalog or --catalog-uri, not both")
-        return _declared(name, options.folder, options.state)
+        declarations = read_folder(options.folder)
+        return address_declared(find_declared(name, declarations), declarations, options.folder, options.state)
     config = catalog_config(options)
     identifier = _identifier(name)
     opened = _open(config)
@@ -125,9 +126,10 @@ def find_declared(name: str, declarations: Declarations) -> ManagedTable:
     return wanted[0]
 
 
-def _declared(name: str, folder: Path, state: Path | None) -> AddressedTable:
-    declarations = read_folder(folder)
-    table = find_declared(name, declarations)
+def address_declared(
+    table: ManagedTable, declarations: Declarations, folder: Path, state: Path | None
+) -> AddressedTable:
+    """A table of a folder that is read already, which is there."""
     place = state_folder(folder, state)
     catalog = catalog_of(table, declarations.catalogs, place)
     config = catalog.config({})

@@ -129,8 +129,8 @@ class EmbeddedState:
         for key in gone:
             del self._tables[key]
             namespace, _, name = key.partition("/")
-            for run in [r for r in self.runs() if (r.metadata.namespace, r.spec.table_ref.name) == (namespace, name)]:
-                del self._runs[self._run_key(run)]
+            for run in [run for run, obj in self._runs.items() if _table_of(obj) == (namespace, name)]:
+                del self._runs[run]
         if gone:
             self._write()
         return gone
@@ -160,7 +160,7 @@ class EmbeddedState:
         self._write()
 
     def runs_of(self, table: ManagedTable) -> list[MaintenanceRun]:
-        return [run for run in self.runs() if (run.metadata.namespace, run.spec.table_ref.name) == table.key]
+        return [parse(MaintenanceRun, obj) for obj in self._runs.values() if _table_of(obj) == table.key]
 
     def create_run(self, table: ManagedTable, start: "StartRun", now: datetime) -> MaintenanceRun:
         from tablewright.act.runs import cause_annotations  # with all of maintenance, which `get` does without
@@ -203,6 +203,11 @@ class EmbeddedState:
             handle.flush()
             os.fsync(handle.fileno())
         scratch.replace(self._file)
+
+
+def _table_of(run: KubernetesObject) -> tuple[str, str]:
+    """Told before the run is parsed: of a fleet's runs, each table wants its own."""
+    return run["metadata"]["namespace"], run["spec"]["tableRef"]["name"]
 
 
 def _read(folder: Path) -> dict[str, Any] | None:

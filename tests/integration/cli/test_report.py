@@ -5,6 +5,7 @@ import html.parser
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,9 @@ from tablewright.api.conditions import condition
 from tablewright.api.objects import parse
 from tablewright.api.run import MaintenanceRun
 from tablewright.cli.catalogs import AddressOptions, address
-from tablewright.cli.report import gather_table, render_page
-from tests.integration.cli.conftest import run_cli
+from tablewright.cli.report import gather_folder, gather_table, render_page
+from tablewright.embedded.documents import BrokenYaml, Document, read_documents
+from tests.integration.cli.conftest import TABLES, apply_here, run_cli
 from tests.servers import toolchain
 
 
@@ -59,6 +61,22 @@ def test_the_figures_are_the_tables_own_and_nothing_is_loaded_from_elsewhere(fol
     assert parsed.figures["fleet:data_files"] == 3
     assert parsed.foreign == []
     assert "prefers-color-scheme: dark" in page.read_text()
+
+
+def test_a_fleets_folder_is_read_once_for_all_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.yaml").write_text(TABLES.replace("name: events", f"name: events{number}"))
+    apply_here(tmp_path)
+    read: list[str] = []
+
+    def counted(file: Path) -> Iterator[Document | BrokenYaml]:
+        read.append(file.name)
+        yield from read_documents(file)
+
+    monkeypatch.setattr("tablewright.embedded.folder.read_documents", counted)
+    told = gather_folder(tmp_path, tmp_path / ".tablewright", now=datetime.now(UTC))
+    assert [table.problem for table in told] == [""] * 5
+    assert sorted(read) == [f"{number}.yaml" for number in range(5)]
 
 
 @pytest.fixture(scope="module")

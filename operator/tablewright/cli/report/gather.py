@@ -7,7 +7,7 @@ from tableformat.errors import TablewrightError
 from tableformat.inspection.history import snapshot_history
 from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.run import MaintenanceRun
-from tablewright.cli.catalogs import AddressedTable, AddressOptions, address
+from tablewright.cli.catalogs import AddressedTable, address_declared
 from tablewright.cli.examination import examine
 from tablewright.cli.report.values import ReportedTable
 from tablewright.embedded.folder import read_folder
@@ -23,13 +23,14 @@ def gather_folder(folder: Path, state: Path, *, now: datetime) -> list[ReportedT
     """One that is not there yet, or whose catalog does not answer, says so; the others are told all the same."""
     remembered = EmbeddedState(state)
     remembered.look()
+    declarations = read_folder(folder)
     found = []
-    for table in read_folder(folder).tables:
+    for table in declarations.tables:
         known = remembered.remembered(table)
         runs = tuple(sorted(remembered.runs_of(table), key=_begun, reverse=True))
         name = "/".join(table.key)
         try:
-            told = gather_table(address(name, AddressOptions(folder=folder, state=state)), now=now)
+            told = gather_table(address_declared(table, declarations, folder, state), now=now)
         except (TablewrightError, CatalogNotUsableError, OSError) as error:
             found.append(ReportedTable(name, None, str(error), known.status.conditions, runs=runs))
             continue
