@@ -68,7 +68,7 @@ def export_table(
     manifest = {
         "apiVersion": API_VERSION,
         "kind": "ManagedTable",
-        "metadata": {"name": _object_name(identifier[1]), "namespace": namespace or _object_name(identifier[0])},
+        "metadata": {"name": object_name(identifier[1]), "namespace": namespace or object_name(identifier[0])},
         "spec": spec,
     }
     return Exported(manifest, tuple(notes))
@@ -163,7 +163,7 @@ def _properties(properties: dict[str, str], notes: list[str]) -> dict[str, str]:
     return found
 
 
-def _object_name(name: str) -> str:
-    """As near to the table's name as Kubernetes allows."""
+def object_name(name: str) -> str:
+    """As near to the name of a table, or of what it is in, as Kubernetes allows."""
     plain = re.sub(r"[^a-z0-9-]+", "-", name.lower().replace("_", "-")).strip("-")[:63].strip("-")
     return plain or "table"

@@ -13,9 +13,11 @@ from sqlalchemy import URL, make_url
 
 from tableformat.catalogs import PyIcebergConfig
 from tablewright.api.admission import admit
+from tablewright.api.export import object_name
 from tablewright.api.objects import API_VERSION, KubernetesObject
 
 _SECRET = re.compile(r"token|credential|secret|password|access-key|\.key", re.IGNORECASE)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,13 @@ class ExportedCatalog:
     manifest: KubernetesObject | None
     """None where no TableCatalog can stand for it; a note says why."""
     notes: tuple[str, ...]
+
+
+def name_of_catalog(config: PyIcebergConfig) -> str:
+    """What its TableCatalog is called. A SQL database knows its tables by their catalog's name, which cannot change
+    then; to all others it is a name among people, and `my_lake` is no name to Kubernetes."""
+    is_fixed = config.properties.get("type") == "sql" or _NAME.fullmatch(config.name)
+    return config.name if is_fixed else object_name(config.name)
 
 
 def export_catalog(
@@ -62,6 +71,9 @@ def export_catalog(
         "spec": spec,
     }
     problems = admit(manifest)
+    if kind == "sql" and not _NAME.fullmatch(name):
+        why = f"the database has the table under the catalog {name!r}, and nothing in Kubernetes can be called that"
+        return ExportedCatalog(None, (f"its TableCatalog is not written: {why}",))
     if problems:
         return ExportedCatalog(None, (f"its TableCatalog is not written, because {problems[0]}: declare one",))
     return ExportedCatalog(manifest, tuple(notes))

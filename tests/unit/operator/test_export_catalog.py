@@ -5,7 +5,7 @@ import yaml
 
 from tableformat.catalogs import PyIcebergConfig
 from tablewright.api.admission import admit
-from tablewright.api.export_catalog import ExportedCatalog, export_catalog
+from tablewright.api.export_catalog import ExportedCatalog, export_catalog, name_of_catalog
 
 
 def exported(location: str = "s3://bucket/lake/sales.db/events", **properties: str) -> ExportedCatalog:
@@ -71,3 +71,18 @@ def test_a_catalog_that_no_object_can_stand_for_is_left_out_and_named(properties
     [note] = found.notes
     assert note.endswith(": declare one")
     assert "hush" not in note
+
+
+@pytest.mark.parametrize("kind", ["rest", "hive", "glue"])
+def test_a_catalog_whose_name_is_none_to_kubernetes_gets_one(kind: str) -> None:
+    config = PyIcebergConfig(name="My_Lake", properties={"type": kind, "uri": "https://host"})
+    assert name_of_catalog(config) == "my-lake"
+    assert name_of_catalog(config.model_copy(update={"name": "my.lake"})) == "my.lake"
+
+
+def test_a_database_that_knows_its_tables_by_such_a_name_is_said_to() -> None:
+    config = PyIcebergConfig(name="my_lake", properties={"type": "sql", "uri": "sqlite:///x.db"})
+    assert name_of_catalog(config) == "my_lake"
+    exported = export_catalog(config, "file:///w/t", ("sales", "t"), name=name_of_catalog(config), namespace="sales")
+    assert exported.manifest is None
+    assert "the database has the table under the catalog 'my_lake'" in exported.notes[0]
