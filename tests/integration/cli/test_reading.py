@@ -35,7 +35,9 @@ def test_history_lists_snapshots_the_newest_first(folder: Path) -> None:
     assert shown.code == 0, shown.err
     assert re.sub(r" +", " ", masked(shown.out)) == GOLDEN_HISTORY
     assert run_cli("history", "sales.events", "--catalog-uri", uri(folder)).out == shown.out
-    entries = json.loads(run_cli("history", "sales/events", "-f", folder, "-o", "json", "--limit", "2").out)
+    newest = run_cli("history", "sales/events", "-f", folder, "-o", "json", "--limit", "2")
+    assert newest.err == "note: the newest 2 of 3 snapshots; --limit 3 shows all of them\n"
+    entries = json.loads(newest.out)
     assert [entry["total_records"] for entry in entries] == [30, 20]
     assert entries[0]["parent_id"] == entries[1]["snapshot_id"]
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tablewright.cli import options
-from tablewright.cli.output import Column, OutputFormat, ids_as_text, show, signed_size, size
+from tablewright.cli.output import Column, OutputFormat, ids_as_text, show, signed_size, size, tell
 
 _COLUMNS = (
     Column("SNAPSHOT"),
@@ -44,7 +44,8 @@ def history(
     from tablewright.cli.catalogs import AddressOptions, address
 
     found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state))
-    entries = snapshot_history(found.load().metadata)[:limit]
+    every = snapshot_history(found.load().metadata)
+    entries = every[:limit]
     rows = [
         (
             str(entry.snapshot_id),
@@ -65,6 +66,8 @@ def history(
     ]
     document = [{**asdict(entry), "time": entry.time.isoformat(), "refs": list(entry.refs)} for entry in entries]
     show(output, _COLUMNS, rows, ids_as_text(document))
+    if len(entries) < len(every):
+        tell(f"note: the newest {len(entries):,} of {len(every):,} snapshots; --limit {len(every)} shows all of them")
 
 
 def diff(

@@ -115,7 +115,7 @@ def _examined(table: ReportedTable, seen: Examination) -> Iterable[str]:
     yield histogram(health.size_histogram, seen.small_below)
     yield (
         f'<p class="quiet">the target is {escape(size(seen.target_file_bytes))}; '
-        f"small, in the other colour, is what has less than {escape(size(seen.small_below))}</p>"
+        f"small, in orange, is what has less than {escape(size(seen.small_below))}</p>"
     )
     line = files_over_time(table.history)
     if line:
