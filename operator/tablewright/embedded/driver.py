@@ -62,6 +62,7 @@ def run_driver(
             variables.TERMINATION_LOG: str(report),
             variables.PROGRESS_LOG: str(progress),
             variables.LOG_FORMAT: "text",  # in which warnings are looked for
+            "PYTHONSAFEPATH": "1",  # or a queue.py in the folder where somebody stands is taken for Python's own
         }
         with log.open("wb") as errors:
             process = subprocess.Popen(

@@ -24,6 +24,7 @@ from tests.integration.cli.conftest import (
     environment,
     rows,
     run_cli,
+    run_here,
     run_in_terminal,
 )
 from tests.waiting import eventually
@@ -48,6 +49,18 @@ def with_files(folder: Path, text: str, count: int) -> Table:
 
 def ids(table: Table) -> list[int]:
     return sorted(table.refresh().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+
+
+def test_a_file_where_somebody_stands_is_not_taken_for_a_module_of_pythons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_files(tmp_path, TABLES, 3)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "queue.py").write_text("raise SystemExit('not this one')\n")
+    monkeypatch.chdir(elsewhere)
+    done = run_here("run", "ExpireSnapshots", "events", "-f", tmp_path, "--max-age", "30d", "--min-count", "1")
+    assert done.code == 0, done.err
 
 
 def test_one_table_through_its_operations(tmp_path: Path) -> None:
