@@ -18,7 +18,7 @@ SYNCED := $(VENV)/.synced
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(SYNCED): pyproject.toml uv.lock
 	@uv=$$(PYTHON=$(PYTHON) CACHE='$(CACHE)' tools/ensure-uv) && "$$uv" sync --locked --all-extras --python $(PYTHON)
@@ -40,6 +40,10 @@ demo: $(SYNCED) ## Declare tables, write small files, and watch them being compa
 .PHONY: test
 test: setup ## Run the default test suite
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest $(PYTEST) tests/unit tests/integration
+
+.PHONY: walkthrough
+walkthrough: setup ## Run a small demo, and what README and the quickstart tell people to type
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest -n 2 --dist loadfile tests/walkthrough
 
 .PHONY: interop
 interop: $(SYNCED) ## Share tables with Spark and Iceberg's Java catalog, on real servers

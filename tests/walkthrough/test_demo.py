@@ -9,9 +9,9 @@ import pytest
 
 from tests.integration.cli.conftest import embedded_catalog, environment, run_cli
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 # Ten commands, three of which start Spark, and a wait for the next minute.
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.integration.cli.conftest import environment
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 # Two dozen commands, two of which start Spark: minutes on a machine that has other work.
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/quickstart.md"])
