@@ -11,11 +11,8 @@ from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.outcomes import CatalogUnavailableError
 from tableformat.locations import Place
-from tableformat.maintenance.errors import (
-    DeletionIncomplete,
-    SharedLocation,
-)
-from tableformat.maintenance.expiry import ExpiryOptions, ExpiryResult, expire_snapshots, plan_expiry
+from tableformat.maintenance.errors import DeletionIncomplete, SharedLocation
+from tableformat.maintenance.expiry import expire_snapshots, plan_expiry
 from tableformat.storage import open_store
 from tests.integration.compaction.tables import sql_catalog
 from tests.integration.maintenance.faults import Stubborn
@@ -30,15 +27,7 @@ from tests.integration.maintenance.tables import (
     read_all,
     rows,
 )
-
-LAST_ONE = ExpiryOptions(max_snapshot_age_ms=0, min_snapshots_to_keep=1)
-
-
-def expire(table: Table, options: ExpiryOptions = LAST_ONE) -> ExpiryResult:
-    table.refresh()
-    result = expire_snapshots(table.catalog, IDENTIFIER, options, now=later(table, hours=1))
-    table.refresh()
-    return result
+from tests.integration.maintenance.test_expiry import LAST_ONE, expire
 
 
 def test_a_table_that_has_a_second_name_keeps_the_files_of_both(catalog: LocalCatalog, table: Table) -> None:
