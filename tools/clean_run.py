@@ -29,6 +29,8 @@ def main(command: list[str]) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
     # Outside CI other programs use the shared folder, and people edit the checkout, while a run goes on.
     watched = (_names(system_temp), _checkout_state()) if os.environ.get("CI") else None
+    # What a shell starts in the background ignores Ctrl-C, and so would every process of the run: tests press it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: process.send_signal(received))

@@ -1,8 +1,10 @@
 """The wrapper of the suites notices what a run leaves behind."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,13 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-def clean_run(script: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def clean_run(
+    script: str, *, preexec_fn: Callable[[], object] | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, str(ROOT / "tools/clean_run.py"), sys.executable, "-c", script]
     own = {name: value for name, value in os.environ.items() if name != "CI"}
-    return subprocess.run(command, cwd=ROOT, env={**own, **environment}, capture_output=True, text=True)
+    env = {**own, **environment}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, preexec_fn=preexec_fn)
 
 
 def test_a_run_that_cleans_up_passes() -> None:
@@ -22,6 +27,12 @@ def test_a_run_that_cleans_up_passes() -> None:
 
 def test_the_commands_own_failure_is_kept() -> None:
     assert clean_run("raise SystemExit(3)").returncode == 3
+
+
+def test_a_run_in_the_background_takes_ctrl_c_as_any_other() -> None:
+    """Shells have what they start in the background ignore it."""
+    script = "import signal; raise SystemExit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)"
+    assert clean_run(script, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)).returncode == 0
 
 
 @pytest.mark.parametrize(
