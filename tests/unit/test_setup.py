@@ -1,6 +1,7 @@
 """Set-up that cannot go on says so in one line, and what servers leave when a run dies: nothing."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import toolchain
+from tests.servers.cache import SetupError
 from tests.servers.process import ServerError, ServerProcess, start_on_free_ports
 from tests.waiting import eventually
 
@@ -36,6 +39,20 @@ def test_no_network_is_said_at_the_end(tmp_path: Path) -> None:
     assert result.stderr.strip().splitlines()[-1].startswith("error: could not make versitygw: ")
     assert "is the network there?" in result.stderr
     assert not list((tmp_path / "cache" / "tablewright").glob("versitygw*/versitygw"))
+
+
+def test_a_long_step_gives_signs_of_life(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "import time; print('compiling one', flush=True); time.sleep(0.5)"
+    toolchain.run([sys.executable, "-c", script], what="a server", seconds_between_signs=0.2)
+    told = capsys.readouterr().err.splitlines()
+    assert any(re.fullmatch(r"\[setup\] a server: going on after \d+ s, at compiling one", line) for line in told)
+
+
+def test_a_step_that_fails_shows_the_end_of_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+    script = "for number in range(100): print(f'line {number}')\nraise SystemExit(1)"
+    with pytest.raises(SetupError, match="could not make a server: "):
+        toolchain.run([sys.executable, "-c", script], what="a server")
+    assert capsys.readouterr().err.splitlines() == [f"line {number}" for number in range(80, 100)]
 
 
 def test_a_server_that_does_not_start_is_reported_with_its_own_words(tmp_path: Path) -> None:
