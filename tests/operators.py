@@ -63,13 +63,18 @@ class Replica:
     def __init__(self, process: ForkedProcess, log: Path) -> None:
         self.process, self.log = process, log
 
+    def port(self) -> int | None:
+        """None until it answers on one."""
+        ports = re.findall(r"answering on port (\d+)", self.log.read_text())
+        return int(ports[-1]) if ports else None
+
     def get(self, path: str) -> tuple[int, str]:
         """Status and text; 0 while nothing answers."""
-        ports = re.findall(r"answering on port (\d+)", self.log.read_text())
-        if not ports:
+        port = self.port()
+        if port is None:
             return 0, ""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{ports[-1]}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

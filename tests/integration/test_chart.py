@@ -19,6 +19,7 @@ INSTALL = ROOT / "examples" / "install"
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 NEEDED = [
     *["replicas", "image", "image.repository", "image.pullPolicy", "operator", "operator.tableMetrics"],
+    *["podMonitor", "podMonitor.enabled", "podMonitor.interval", "alerts", "alerts.enabled"],
     *["operator.logFormat", "jobs", "jobs.image", "jobs.image.repository", "jobs.serviceAccount", "serviceAccount"],
 ]
 """What templates cannot do without: a null takes a default away."""
@@ -189,6 +190,8 @@ def test_the_operator_may_have_more_in_its_container_beside_what_is_its_own() ->
         ({"image.repository": f"registry.example/tablewright@{DIGEST}"}, "repository"),
         ({"jobs.image.repository": "registry.example/tablewright-jobs:1"}, "repository"),
         ({"jobs.image.digest": "sha256:abc"}, "digest"),
+        ({"podMonitor.interval": "30"}, "interval"),
+        ({"alerts.enabled": "yes"}, "enabled"),
         ({"extraEnv": [{"value": "x"}]}, "extraEnv"),
         ({"extraVolumeMounts": [{"name": "ca"}]}, "extraVolumeMounts"),
         *((({name: None}), name.rpartition(".")[2]) for name in NEEDED),
@@ -198,6 +201,49 @@ def test_a_bad_value_is_refused_by_the_name_of_its_field(values: dict[str, Any],
     found = template("tablewright", "system", values)
     assert found.returncode != 0
     assert field in found.stderr
+
+
+MONITORED: dict[str, Any] = {
+    "podMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}},
+    "alerts": {"enabled": True, "labels": {"release": "prometheus"}},
+}
+
+
+def test_alerts_and_scraping_are_for_those_who_ask_for_them() -> None:
+    assert not [each for each in rendered() if each["apiVersion"].startswith("monitoring")]
+    documents = rendered(**MONITORED)
+    rule, monitor = only(documents, "PrometheusRule"), only(documents, "PodMonitor")
+    assert rule["spec"] == yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+    pods = only(documents, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= pods.items()
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] in [port["name"] for port in container_of(documents)["ports"]]
+    assert endpoint["interval"] == "15s"
+    for each in (rule, monitor):
+        assert each["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_the_definitions_of_the_prometheus_operator_take_alerts_and_scraping(
+    kubernetes: KubernetesAccess, kube_namespace: str
+) -> None:
+    definitions = [part for path in binaries.prometheus_operator_crds() for part in ("-f", str(path))]
+    kubectl(kubernetes, "apply", "--server-side", *definitions)
+    kubectl(kubernetes, "wait", "--for=condition=Established", "--timeout=30s", *definitions)
+    documents = [each for each in rendered(kube_namespace, **MONITORED) if each["apiVersion"].startswith("monitoring")]
+    stream = "\n---\n".join(json.dumps(document) for document in documents)
+    command = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"]
+    assert len(kubectl(kubernetes, *command, stdin=stream).splitlines()) == 2
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_draining_nodes_takes_one_replica_at_a_time_and_always_may(replicas: int) -> None:
+    documents = rendered(replicas=replicas)
+    budgets = [each["spec"] for each in documents if each["kind"] == "PodDisruptionBudget"]
+    deployment = only(documents, "Deployment")["spec"]
+    assert budgets == ([{"maxUnavailable": 1, "selector": deployment["selector"]}] if replicas > 1 else [])
+    [spread] = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+    assert spread["labelSelector"] == deployment["selector"]
 
 
 @pytest.mark.parametrize("namespaced", [False, True])

@@ -7,7 +7,9 @@ returns a path in the cache and makes the entry first if need be, so a test only
 
 import hashlib
 import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ KUBERNETES_VERSION = "1.34.4"
 ETCD_VERSION = "3.6.16"
 VERSITYGW_VERSION = "1.8.0"
 HELM_VERSION = "3.21.4"
+PROMETHEUS_OPERATOR_VERSION = "0.85.0"
 DYNAMODB_LOCAL = "com.amazonaws:DynamoDBLocal:2.6.1"
 ICEBERG_VERSION = "1.12.0"
 ICEBERG_SPARK_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
@@ -130,6 +133,27 @@ def iceberg_aws_bundle() -> Path:
     return next(_maven_entry(ICEBERG_AWS_BUNDLE, transitive=False).glob("*.jar"))
 
 
+def prometheus_operator_crds() -> list[Path]:
+    """The Prometheus operator's definitions of the kinds that the chart has objects of."""
+    name = f"prometheus-operator-crds-{PROMETHEUS_OPERATOR_VERSION}"
+    return sorted(ensure_entry(name, _fetch_prometheus_operator_crds).glob("*.yaml"))
+
+
+def _fetch_prometheus_operator_crds(folder: Path) -> None:
+    module = "github.com/prometheus-operator/prometheus-operator"
+    say(f"fetching the definitions of the Prometheus operator {PROMETHEUS_OPERATOR_VERSION}")
+    with tempfile.TemporaryDirectory() as scratch:
+        toolchain.run(
+            [toolchain.go(), "mod", "download", f"{module}@v{PROMETHEUS_OPERATOR_VERSION}"],
+            what="the definitions of the Prometheus operator",
+            cwd=Path(scratch),
+            env={"GOMODCACHE": scratch, "GOFLAGS": "-modcacherw"},
+        )
+        for kind in ("podmonitors", "prometheusrules"):
+            [found] = Path(scratch, f"{module}@v{PROMETHEUS_OPERATOR_VERSION}").glob(f"example/*-crd/*_{kind}.yaml")
+            shutil.copy(found, folder)
+
+
 def _from_kubebuilder(name: str) -> Path | None:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if not assets:
@@ -179,6 +203,8 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         dynamodb_local,
         iceberg_spark_runtime,
         sqlite_jdbc,
+        toolchain.prometheus,
+        prometheus_operator_crds,
         kube_apiserver,
         kube_controller_manager,
         kubectl,

@@ -94,6 +94,27 @@ def mmdebstrap() -> str:
 
 
 @functools.cache
+def prometheus() -> Path:
+    """The folder that has `prometheus` and `promtool`. Debian's package is not installed: that would start a server."""
+    found = shutil.which("prometheus")
+    if found and shutil.which("promtool"):
+        return Path(found).parent
+    return ensure_entry("prometheus-debian", _unpack_prometheus) / "usr" / "bin"
+
+
+def _unpack_prometheus(folder: Path) -> None:
+    if not shutil.which("apt-get"):
+        raise SetupError("Prometheus is needed: put `prometheus` and `promtool` on the path")
+    say("no Prometheus here: unpacking the package prometheus")
+    if (prefix := root_prefix()) is not None:
+        run([*prefix, "apt-get", "update", "-q"], what="the package lists")
+    with tempfile.TemporaryDirectory() as scratch:
+        run(["apt-get", "download", "-q", "prometheus"], what="the package prometheus", cwd=Path(scratch))
+        [package] = Path(scratch).glob("*.deb")
+        run(["dpkg-deb", "--extract", str(package), str(folder)], what="the content of the package prometheus")
+
+
+@functools.cache
 def node_tools() -> None:
     """What a Kubernetes node needs beside its own binaries."""
     packages = {

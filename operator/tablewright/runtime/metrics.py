@@ -7,6 +7,7 @@ asks, from the objects as they were last seen; only the leader tells of tables, 
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -14,12 +15,15 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.store import ObjectStore
 
 MOST_TABLES = 1000  # with figures of their own: more series than that are a database, not a monitor
+_OF_WELL_BEING = (READY, IN_SYNC, HEALTHY, MAINTAINED)  # others are there only while something goes on
+_TROUBLE_LABELS = ("condition", "status", "reason")
 _PASSES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RUNS = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
 _FIGURES = {  # of status.health -> name, help
@@ -135,19 +139,27 @@ class _Tables(Collector):
 
     def collect(self) -> Iterator[Metric]:
         tables = self._store.all(ManagedTable.kind_name) if self._leads() else []
+        tables = sorted(tables, key=_name)
         yield self._conditions(tables)
-        yield from self._figures(sorted(tables, key=_name)[: self._most_tables])
+        yield self._troubles(tables)
+        yield from self._figures(tables[: self._most_tables])
 
     def _conditions(self, tables: Sequence[KubernetesObject]) -> Metric:
-        counts = Counts(
-            (condition["type"], condition["status"])
-            for table in tables
-            for condition in (table.get("status") or {}).get("conditions") or []
-        )
+        counts = Counts((each["type"], each["status"]) for table in tables for each in _conditions_of(table))
         text = "Tables by condition and its status"
         family = GaugeMetricFamily("tablewright_tables", text, labels=("condition", "status"))
         for labels, count in sorted(counts.items()):
             family.add_metric(labels, count)
+        return family
+
+    def _troubles(self, tables: Sequence[KubernetesObject]) -> Metric:
+        """So that an alert can say which table it is: what is well has no series, and costs none."""
+        text = "1 for each condition of a table that does not hold, with its reason"
+        family = GaugeMetricFamily("tablewright_table_trouble", text, labels=("namespace", "table", *_TROUBLE_LABELS))
+        troubled = ((table, _troubles_of(table)) for table in tables)
+        for table, troubles in islice((each for each in troubled if each[1]), self._most_tables):
+            for trouble in troubles:
+                family.add_metric((*_name(table), *trouble), 1)
         return family
 
     def _figures(self, tables: Sequence[KubernetesObject]) -> Iterator[Metric]:
@@ -158,6 +170,18 @@ class _Tables(Collector):
                 if value is not None:
                     family.add_metric(_name(table), value)
             yield family
+
+
+def _conditions_of(table: KubernetesObject) -> list[dict[str, str]]:
+    return list((table.get("status") or {}).get("conditions") or ())
+
+
+def _troubles_of(table: KubernetesObject) -> list[tuple[str, str, str]]:
+    return [
+        (each["type"], each["status"], each["reason"])
+        for each in _conditions_of(table)
+        if each["type"] in _OF_WELL_BEING and each["status"] != "True"
+    ]
 
 
 def _name(table: KubernetesObject) -> tuple[str, str]:
