@@ -1,6 +1,7 @@
 """Fixtures of all suites: the real servers, and a namespace, a bucket or a DynamoDB table of a test's own."""
 
 import contextlib
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_BROKER] = broker
     config.stash[_ADDRESS] = broker.address
     config.add_cleanup(broker.stop)
+    os.environ["KUBECACHEDIR"] = str(broker.folder / "kubectl")  # kubectl's is in the home folder otherwise
 
 
 @pytest.hookimpl(optionalhook=True)

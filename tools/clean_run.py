@@ -27,8 +27,8 @@ def main(command: list[str]) -> int:
     mark = uuid.uuid4().hex
     system_temp = Path(tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
-    # Outside CI other programs use the shared folder, and people edit the checkout, while a run goes on.
-    watched = (_names(system_temp), _checkout_state()) if os.environ.get("CI") else None
+    # Outside CI other programs use these folders, and people edit the checkout, while a run goes on.
+    watched = (_names(system_temp), _at_home(), _checkout_state()) if os.environ.get("CI") else None
     # What a shell starts in the background ignores Ctrl-C, and so would every process of the run: tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
@@ -41,7 +41,8 @@ def main(command: list[str]) -> int:
     if watched is not None:
         strays = _names(system_temp) - watched[0] - {scratch.name}
         problems += [f"file {system_temp / name}" for name in sorted(strays) if name.startswith(STRAYS)]
-        problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - watched[1])]
+        problems += [f"file {path}" for path in sorted(_at_home() - watched[1])]
+        problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - watched[2])]
     shutil.rmtree(scratch, ignore_errors=True)
     for problem in problems:
         print(f"left behind: {problem}", file=sys.stderr)
@@ -73,6 +74,12 @@ def _marked(mark: str) -> list[tuple[int, str]]:
 
 def _names(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir() if entry.exists() and entry.owner() == _user()}
+
+
+def _at_home() -> set[Path]:
+    """What programs keep there unasked, each in a folder of its own."""
+    folders = (Path.home(), Path.home() / ".config", Path.home() / ".kube")
+    return {folder / name for folder in folders if folder.is_dir() for name in _names(folder)}
 
 
 def _user() -> str:

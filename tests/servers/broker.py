@@ -33,8 +33,10 @@ _STOP = "stop"
 
 class ServerBroker:
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tablewright-servers-")
-        self.address = str(Path(self._folder.name) / "broker.sock")
+        self._temporary = tempfile.TemporaryDirectory(prefix="tablewright-servers-")
+        self.folder = Path(self._temporary.name)
+        """Goes with the run."""
+        self.address = str(self.folder / "broker.sock")
         self._listener = Listener(self.address, "AF_UNIX")
         self._servers: dict[str, _Server] = {}
         self._thread = threading.Thread(target=self._serve, name="server-broker", daemon=True)
@@ -45,7 +47,7 @@ class ServerBroker:
             connection.send(_STOP)
         self._thread.join()
         self._listener.close()
-        self._folder.cleanup()
+        self._temporary.cleanup()
 
     def _serve(self) -> None:
         while True:
@@ -60,7 +62,7 @@ class ServerBroker:
     def _answer(self, kind: str) -> Any:
         try:
             if kind not in self._servers:
-                self._servers[kind] = _KINDS[kind](Path(self._folder.name) / kind)
+                self._servers[kind] = _KINDS[kind](self.folder / kind)
             return self._servers[kind].access
         except Exception as error:  # whatever it is, the asking test must fail with it, not hang
             return error

@@ -55,3 +55,13 @@ def test_in_ci_the_shared_folder_for_temporary_files_is_watched_too(tmp_path: Pa
     result = clean_run(script, CI="true", TMPDIR=str(tmp_path))
     assert result.returncode == 1
     assert "spark-stray" in result.stderr
+
+
+@pytest.mark.parametrize("left", [".stray", ".config/stray"])
+def test_in_ci_the_home_folder_is_watched_too(tmp_path: Path, left: str) -> None:
+    (tmp_path / "home" / ".config").mkdir(parents=True)
+    (tmp_path / "home" / ".config" / "there-before").touch()
+    script = f"open({str(tmp_path / 'home' / left)!r}, 'w').close()"
+    result = clean_run(script, CI="true", TMPDIR=str(tmp_path), HOME=str(tmp_path / "home"))
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [f"left behind: file {tmp_path / 'home' / left}"]

@@ -3,6 +3,7 @@
 import html
 import html.parser
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -128,6 +129,7 @@ def test_a_browser_shows_it_without_an_error_and_without_sideways_scrolling(
     command += ["--disable-quic", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
     dumped = subprocess.run(
         [*command, "--window-size=1400,2100", "--enable-logging=stderr", "--dump-dom", probe.as_uri()],
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},  # it has a folder for crashes there, too
         capture_output=True,
         text=True,
         timeout=120,
