@@ -6,9 +6,9 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import Claims
+from tablewright.runtime.keys import Key
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import POINTER, KnownLocations, pointer_outline
-from tablewright.runtime.reconciler import Key
 from tablewright.runtime.store import ObjectStore
 
 

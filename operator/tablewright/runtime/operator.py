@@ -29,13 +29,14 @@ from tablewright.runtime.clock import LOOK_SECONDS, ClockWatch
 from tablewright.runtime.cluster import Cluster, connect
 from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
+from tablewright.runtime.keys import Key
 from tablewright.runtime.leadership import Election, LeaseHolder, Leases, SoleLeader
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.logs import brief
 from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
-from tablewright.runtime.reconciler import POLL_INTERVAL, Key, Reconciler
+from tablewright.runtime.reconciler import POLL_INTERVAL, Reconciler
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.secrets import KnownSecrets, SecretFilter
 from tablewright.runtime.store import ObjectStore

@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFile
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.storage import Deleted
 from tableformat.storage.local import LocalStore
-from tablewright.runtime.reconciler import Reconciler
+from tablewright.runtime.table_passes import TablePasses
 from tests.unit.operator.test_reconciler import FINALIZER, TABLE, Answer, World
 from tests.unit.operator.values import NOW
 
@@ -202,7 +202,7 @@ def test_a_table_that_took_the_name_since_it_was_looked_at_is_left_alone(
         going.catalog.create_table(NAME, pa.schema([("id", pa.int64())])).append(pa.table({"id": [7]}))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Reconciler, "_require_no_pods", made_anew)
+        patch.setattr(TablePasses, "_require_no_pods", made_anew)
         world = going.operator()
         assert not going.work(world)
         assert "another table under the name" in world.server.written("events.k8s.io")[0]["note"]

@@ -16,11 +16,12 @@ from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster
 from tablewright.runtime.events import EventRouter
+from tablewright.runtime.keys import Key
 from tablewright.runtime.leadership import NotLeadingError
 from tablewright.runtime.line import RunLine
 from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.metrics import Metrics
-from tablewright.runtime.reconciler import Key, Reconciler
+from tablewright.runtime.reconciler import Reconciler
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.secrets import KnownSecrets
 from tablewright.runtime.store import ObjectStore
@@ -337,7 +338,7 @@ def test_a_run_whose_job_cannot_even_be_built_holds_up_nobody(monkeypatch: pytes
         raise RuntimeError("nobody foresaw this")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tablewright.runtime.reconciler.build_job", fail)
+        patch.setattr("tablewright.runtime.run_passes.build_job", fail)
         with pytest.raises(RuntimeError):
             world.reconcile("MaintenanceRun", "by-hand")
     assert world.woken == [Key("MaintenanceRun", "sales", "the-next")]
