@@ -60,7 +60,28 @@ class OpenCatalogs:
             )  # without the lock: a server that is silent holds up nobody else
             with self._lock:
                 self._opened[namespace, name] = known
+            if self._store.get(TableCatalog.kind_name, namespace, name) is None:
+                self.forget(namespace, name)  # deleted meanwhile, and the pass that lets it go may be over
         return known[1]
+
+    def forget(self, namespace: str, name: str) -> None:
+        """Lets go of a catalog that is not declared any more, and of Secrets that no other one of its namespace names.
+
+        It is not closed: a pass may still use it. Its connections go with the last who does.
+        """
+        others = self._store.list(TableCatalog.kind_name, namespace)
+        named = {(namespace, secret) for other in others for secret in self._secrets_of(other)}
+        with self._lock:
+            self._opened.pop((namespace, name), None)
+            for secret in [each for each in self._secrets if each[0] == namespace and each not in named]:
+                del self._secrets[secret]
+
+    def _secrets_of(self, obj: KubernetesObject) -> list[str]:
+        try:
+            catalog = self._store.derived(parse_catalog, obj)
+        except InvalidObjectError:
+            return []  # it cannot be opened either
+        return [reference.name for _, reference in catalog.secret_references]
 
     def probe(self, namespace: str, name: str) -> None:
         """Opens it and asks its server something, to see that it answers; raises `CatalogNotUsableError`.
@@ -88,7 +109,8 @@ class OpenCatalogs:
             except AccessDeniedError as error:
                 raise CatalogNotUsableError("SecretForbidden", f"{where}: {error}") from None
             if values is None:
-                raise CatalogNotUsableError("SecretNotFound", f"{where}: no Secret {reference.name}")
+                missing = f"no Secret {reference.name} in namespace {catalog.metadata.namespace}: create it"
+                raise CatalogNotUsableError("SecretNotFound", f"{where}: {missing}")
             credentials |= values
         return credentials
 

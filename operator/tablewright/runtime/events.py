@@ -32,6 +32,8 @@ class EventRouter:
         # Of a pointer only where it led: who reads or swaps it asks the server, never this memory.
         elif not self._store.put(kind, pointer_outline(obj) if kind == POINTER else obj):
             return []  # a newer version is known, or that it is gone: nothing may be concluded from this one any more
+        elif kind == MaintenanceRun.kind_name and known is not None and _only_progressed(known, obj):
+            return [Key(*place)] if _held_up(known) != _held_up(obj) else []
         self._locations.notice(kind, obj, deleted=deleted)
         rivals = self._rivals(kind, obj, deleted=deleted)
         if kind == MaintenanceRun.kind_name:
@@ -84,7 +86,8 @@ class EventRouter:
         tables = self._store.list(ManagedTable.kind_name, namespace)
         keys = [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
         keys += [Key(MaintenanceRun.kind_name, namespace, run) for run in self._waiting_runs(namespace)]
-        return keys if deleted else [Key(kind, namespace, name), *keys]
+        # Of a catalog that is gone there is an opened one to let go; of a policy there is nothing.
+        return keys if deleted and kind == TablePolicy.kind_name else [Key(kind, namespace, name), *keys]
 
     def _waiting_runs(self, namespace: str, table: str | None = None) -> set[str]:
         """Runs, of the table if one is given, that have no Job yet: they may wait for what just changed."""
@@ -97,7 +100,22 @@ def _version(obj: KubernetesObject) -> tuple[str, str]:
     return obj["metadata"].get("uid", ""), obj["metadata"].get("resourceVersion", "")
 
 
-def _without_status(table: KubernetesObject) -> KubernetesObject:
+def _without_status(obj: KubernetesObject) -> KubernetesObject:
     written_by_the_server = ("resourceVersion", "managedFields")
-    metadata = {name: value for name, value in table["metadata"].items() if name not in written_by_the_server}
-    return {"metadata": metadata, "spec": table.get("spec")}
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in written_by_the_server}
+    return {"metadata": metadata, "spec": obj.get("spec")}
+
+
+def _only_progressed(known: KubernetesObject, run: KubernetesObject) -> bool:
+    """Whether all that is new of a run is its driver's progress, which is told of every few seconds.
+
+    It changes nothing for its table and for others that wait, and to look at the table may be a call of its catalog.
+    """
+    before, after = ({**(each.get("status") or {}), "progress": None} for each in (known, run))
+    return before == after and _without_status(known) == _without_status(run)
+
+
+def _held_up(run: KubernetesObject) -> tuple[str | None, str | None]:
+    """All that a pass goes by of a driver's progress: why it does no work just now."""
+    progress = (run.get("status") or {}).get("progress") or {}
+    return progress.get("reason"), progress.get("message")

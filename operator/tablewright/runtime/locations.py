@@ -7,6 +7,7 @@ watched anyway; other catalogs are asked for the names of their tables.
 """
 
 import json
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -26,10 +27,15 @@ from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.claims import pointer_name
+from tablewright.runtime.logs import brief
 from tablewright.runtime.store import ObjectStore
 
 POINTER = "ConfigMap"
 LISTED_SECONDS = 3600.0  # of a catalog that nobody watches: others may move a table, which is rare
+
+OpenCatalog = Callable[[str, str], Catalog]  # by the namespace and the name of its TableCatalog
+
+logger = logging.getLogger(__name__)
 
 
 class _Owner(NamedTuple):
@@ -93,14 +99,31 @@ class KnownLocations:
                 self._listed.setdefault((namespace, name), _Listed()).known.add(table.identifier)
                 self._index.put(_Owner("list", namespace, name, table.identifier), table.identifier, places)
 
-    def take(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
-        """Another table's place that overlaps one of these; if there is none, they are the table's until `release`."""
+    def take(
+        self, table: ManagedTable, catalog: Catalog, places: Sequence[str], open_other: OpenCatalog
+    ) -> TableLocation | None:
+        """Another table's place that overlaps one of these; if there is none, they are the table's until `release`.
+
+        What the list of another catalog says is asked of that one again: it is as old as the last creation there, and
+        where two catalogs lead to one store it may be this very table that it lists, from before it was purged.
+        """
         namespace, name = table.metadata.namespace, table.spec.catalog_ref.name
         with self._following[namespace, name]:  # whoever comes second must not compare with half of it
             if self._is_watched(namespace, name):
                 self._follow_pointers(namespace, name, catalog)
             else:
                 self._follow_list(namespace, name, catalog)
+        asked = set[_Owner]()
+        while True:
+            taken = self._take(table, places)
+            doubtful = set() if taken is None else self._listed_elsewhere(taken.identifier, (namespace, name)) - asked
+            if not doubtful:
+                return taken
+            for owner in doubtful:
+                self._ask_again(owner, open_other)
+            asked |= doubtful
+
+    def _take(self, table: ManagedTable, places: Sequence[str]) -> TableLocation | None:
         own = _owners(table)
         with self._lock:  # found to be free and taken in one step: another may be created at the same time
             for place in places:
@@ -114,6 +137,39 @@ class KnownLocations:
         """The pass over the table is over: it was created, and then its pointer has the places, or it was not."""
         with self._lock:
             self._index.remove(_creation(table))
+        self._forget_if_gone(table.metadata.namespace, table.spec.catalog_ref.name)
+
+    def forget_catalog(self, namespace: str, name: str) -> None:
+        """What its list said. The tables that objects declare in it have their places by their objects."""
+        with self._lock:
+            for identifier in self._listed.pop((namespace, name), _Listed()).known:
+                self._index.remove(_Owner("list", namespace, name, identifier))
+            self._following.pop((namespace, name), None)
+
+    def _forget_if_gone(self, namespace: str, name: str) -> None:
+        """Of a catalog that was deleted while a pass listed it: the pass that lets it go may be over."""
+        if self._store.get(TableCatalog.kind_name, namespace, name) is None:
+            self.forget_catalog(namespace, name)
+
+    def _listed_elsewhere(self, identifier: Identifier, catalog: tuple[str, str]) -> set[_Owner]:
+        """The entries of a table in the lists of all catalogs but this."""
+        with self._lock:
+            found = [place for place, listed in self._listed.items() if place != catalog and identifier in listed.known]
+        return {_Owner("list", *place, identifier) for place in found}
+
+    def _ask_again(self, owner: _Owner, open_other: OpenCatalog) -> None:
+        """Lists a catalog anew, and reads where this table of its is; what cannot be asked stays as it was seen.
+
+        The whole list, not the one table: it may have been renamed, and then is where it was.
+        """
+        catalog = owner.namespace, owner.name
+        try:
+            opened = open_other(*catalog)
+            with self._following[catalog]:
+                self._follow_list(*catalog, opened, again=owner.identifier)
+        except Exception as error:  # its credentials, its server: they may come back, and the table with them
+            logger.warning("catalog %s/%s was not asked again for its tables: %s", *catalog, brief(error))
+        self._forget_if_gone(*catalog)
 
     def _is_watched(self, namespace: str, name: str) -> bool:
         declared = self._store.get(TableCatalog.kind_name, namespace, name)
@@ -139,21 +195,22 @@ class KnownLocations:
                 self._read[namespace, pointer] = location
                 self._index.put(_Owner("pointer", namespace, pointer), identifier, places)
 
-    def _follow_list(self, namespace: str, name: str, catalog: Catalog) -> None:
+    def _follow_list(self, namespace: str, name: str, catalog: Catalog, *, again: Identifier | None = None) -> None:
+        """Reads what is new in the list; now and then all of it, unless it is asked for the sake of one table."""
         found = {tuple(identifier) for identifier in table_identifiers(catalog)}
         with self._lock:
             listed = self._listed.setdefault((namespace, name), _Listed())
             for identifier in listed.known - found:
                 self._index.remove(_Owner("list", namespace, name, identifier))
             listed.known &= found
-            unread = found - listed.known
-            if time.monotonic() - listed.since > LISTED_SECONDS:
+            unread = {identifier for identifier in found if identifier not in listed.known or identifier == again}
+            if again is None and time.monotonic() - listed.since > LISTED_SECONDS:
                 listed.since, unread = time.monotonic(), found
         for identifier in unread:
             places = places_in(catalog, identifier)
             with self._lock:
-                if places is not None:
-                    listed.known.add(identifier)
+                if places is not None:  # the catalog may have been forgotten meanwhile: what is in the index is listed
+                    self._listed.setdefault((namespace, name), _Listed()).known.add(identifier)
                     self._index.put(_Owner("list", namespace, name, identifier), identifier, places)
 
 

@@ -229,7 +229,7 @@ class TablePasses:
             raise RunRefusedError(f"{start.operation} is due, but no run can be created: {error}") from None
 
     def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
-        return self._locations.take(table, catalog, places)
+        return self._locations.take(table, catalog, places, self._catalogs.open)
 
     def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
         if applied.table is not None:

@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, NestedField
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.catalogs.naming import KIND_TABLE, labels_of, object_name
+from tablewright.act.passes import CatalogNotUsableError
 from tablewright.api.objects import parse
 from tablewright.api.table import ManagedTable
 from tablewright.runtime.locations import POINTER, KnownLocations, pointer_outline
@@ -57,8 +58,12 @@ class Scene:
         self.known.notice(POINTER, obj, deleted=deleted)
 
     def take(self, name: str, place: str) -> str | None:
-        found = self.known.take(table(name), self.catalog, [f"file://{self.folder}/{place}"])
+        found = self.known.take(table(name), self.catalog, [f"file://{self.folder}/{place}"], nobody)
         return None if found is None else found.identifier[-1]
+
+
+def nobody(namespace: str, name: str) -> Catalog:
+    raise CatalogNotUsableError("CatalogNotFound", f"there is no TableCatalog {name} in namespace {namespace}")
 
 
 def table(name: str, namespace: str = "sales", catalog: str = "lake", **status: Any) -> ManagedTable:
@@ -197,3 +202,109 @@ def test_what_was_created_here_is_not_loaded_from_a_catalog_that_nobody_watches(
     assert unwatched.take("two", "a") == "one"
     unwatched.catalog.drop_table(("db", "one"))
     assert unwatched.take("two", "a") is None
+
+
+class SharedStore:
+    """Two catalogs, of the namespaces sales and preview, that lead to the same tables."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.reachable = scene, {("sales", "lake"), ("preview", "lake")}
+        metadata = {"name": "lake", "namespace": "preview", "uid": "other", "resourceVersion": "1"}
+        scene.store.put("TableCatalog", {"metadata": metadata, "spec": {"sql": {}}})
+
+    def open(self, namespace: str, name: str) -> Catalog:
+        return self.scene.catalog if (namespace, name) in self.reachable else nobody(namespace, name)
+
+    def take(self, name: str, place: str, namespace: str = "sales") -> str | None:
+        places = [f"file://{self.scene.folder}/{place}"]
+        found = self.scene.known.take(table(name, namespace), self.scene.catalog, places, self.open)
+        self.scene.known.release(table(name, namespace))
+        return None if found is None else found.identifier[-1]
+
+
+@pytest.fixture
+def shared(unwatched: Scene) -> SharedStore:
+    """The table x is at x, and preview has listed it for a creation of its own."""
+    unwatched.create("x", "x")
+    store = SharedStore(unwatched)
+    assert store.take("new", "new", "preview") is None
+    return store
+
+
+def test_a_table_that_was_purged_is_no_obstacle_to_itself_by_what_another_catalog_of_its_store_listed(
+    shared: SharedStore,
+) -> None:
+    shared.scene.catalog.drop_table(("db", "x"))
+    assert shared.take("x", "x") is None
+
+
+def test_a_table_that_another_catalog_has_elsewhere_by_now_leaves_its_old_place(shared: SharedStore) -> None:
+    shared.scene.catalog.drop_table(("db", "x"))
+    shared.scene.create("x", "moved")
+    assert shared.take("y", "x") is None
+    assert shared.take("y", "moved") == "x"
+
+
+def test_a_table_that_another_catalog_still_has_keeps_its_place(unwatched: Scene, tmp_path: Path) -> None:
+    """Whatever the name of the new one: two stores may both have an x."""
+    theirs = SqlConfig(name="lake", warehouse=f"file://{tmp_path}", uri=f"sqlite:///{tmp_path}/theirs.db")
+    store = SharedStore(unwatched)
+    unwatched.create("x", "x")
+    assert store.take("new", "new", "preview") is None
+    other = open_catalog(theirs)
+    place = [f"file://{tmp_path}/x"]
+    found = unwatched.known.take(table("x"), other, place, store.open)
+    assert found is not None
+    assert found.identifier == ("db", "x")
+    unwatched.catalog.rename_table(("db", "x"), ("db", "renamed"))
+    found = unwatched.known.take(table("x"), other, place, store.open)
+    other.close()
+    assert found is not None
+    assert found.identifier == ("db", "renamed")
+
+
+def test_another_catalog_that_does_not_answer_keeps_the_places_that_it_listed(shared: SharedStore) -> None:
+    shared.scene.catalog.drop_table(("db", "x"))
+    shared.reachable = set()
+    assert shared.take("x", "x") == "x"
+    shared.reachable = {("preview", "lake")}
+    assert shared.take("x", "x") is None
+
+
+def test_what_another_catalog_is_asked_again_is_one_table_however_long_ago_it_was_listed(shared: SharedStore) -> None:
+    shared.scene.create("z", "z")
+    assert shared.take("new", "new", "preview") is None
+    assert shared.take("new", "new") is None
+    shared.scene.loaded.clear()
+    shared.scene.known._listed["preview", "lake"].since = float("-inf")
+    assert shared.take("y", "x/inside") == "x"
+    assert shared.scene.loaded == ["x"]
+
+
+def memory_of(known: KnownLocations) -> tuple[int, int, int]:
+    """How many lists, places of them and locks are kept."""
+    return len(known._listed), len(known._index._places), len(known._following)
+
+
+def test_nothing_is_kept_of_the_list_of_a_catalog_that_is_gone(unwatched: Scene) -> None:
+    unwatched.create("one", "a")
+    assert unwatched.take("new", "a") == "one"
+    unwatched.known.forget_catalog("sales", "lake")
+    assert memory_of(unwatched.known) == (0, 0, 0)
+
+
+def test_a_catalog_that_is_deleted_while_a_pass_lists_it_is_forgotten_when_the_pass_is_over(unwatched: Scene) -> None:
+    unwatched.create("one", "a")
+    declared = unwatched.store.get("TableCatalog", "sales", "lake")
+    assert declared is not None
+    load = unwatched.catalog.load_table
+
+    def deleted_meanwhile(name: Any) -> Any:
+        unwatched.store.remove("TableCatalog", declared)
+        unwatched.known.forget_catalog("sales", "lake")
+        return load(name)
+
+    unwatched.catalog.load_table = deleted_meanwhile  # type: ignore[assignment,method-assign]
+    assert unwatched.take("two", "a") == "one", "the pass goes on with what it read"
+    unwatched.known.release(table("two"))
+    assert memory_of(unwatched.known) == (0, 0, 0)

@@ -119,7 +119,8 @@ def test_the_place_of_a_table_that_was_dropped_is_free_whatever_event_comes_late
     router.notice("ManagedTable", dropped, deleted=True)
     router.notice("ManagedTable", dropped, deleted=False)
     another = managed_table(identifier={"namespace": "sales", "name": "another"})
-    assert locations.take(another, InMemoryCatalog("lake"), ["file:///lake/events"]) is None
+    lake = InMemoryCatalog("lake")
+    assert locations.take(another, lake, ["file:///lake/events"], lambda *_: lake) is None
 
 
 def test_a_deletion_that_is_told_of_late_takes_nothing_from_the_object_that_followed() -> None:
