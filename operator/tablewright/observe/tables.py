@@ -4,8 +4,11 @@ Metadata files never change, so metadata and figures are remembered by the metad
 pointer by itself, a table that nobody wrote to costs one look at it.
 """
 
+import random
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from uuid import UUID
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -30,30 +33,74 @@ from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import CatalogUnusable, TableAbsent, TableObservation, TablePresent, TableUnreadable
 
 MOST_FILES = 100_000  # some 100 MB while they are looked at, for each worker
+MOST_SNAPSHOTS = 60_000  # some 2 KiB each, with what else metadata holds: see `_weight`
 
 
 class CatalogFailedError(TransientError):
     """A catalog answered with an error of its own client's; it may be another one the next time."""
 
 
-class HealthMemory:
-    """Metadata and figures by metadata location, the most recently used ones; metadata within a number of snapshots."""
+class _MetadataWithin:
+    """Metadata by its location, up to a weight, and of each table the latest that came. What has to make room is drawn
+    by lot: tables are looked at in turns, and where more of them are than fit, the one that was used longest ago is the
+    one that is wanted next.
+    """
 
-    def __init__(self, capacity: int = 10_000, snapshots: int = 20_000, *, most_files: int = MOST_FILES) -> None:
-        """Of a table with more than `most_files` the manifests are not read: its figures are estimates then."""
+    def __init__(self, most: int, draw: Callable[[int], int]) -> None:
+        self._most, self._weight, self._draw = most, 0, draw
+        self._kept: dict[str, TableMetadata] = {}
+        self._of_table: dict[UUID, str] = {}
+        self._order: list[str] = []  # the locations of what is kept, so that one can be drawn at once
+        self._place: dict[str, int] = {}  # of each location in that order
+
+    def at(self, location: str) -> TableMetadata | None:
+        return self._kept.get(location)
+
+    def keep(self, location: str, metadata: TableMetadata) -> None:
+        if location in self._kept or _weight(metadata) > self._most / 10:
+            return  # one table with a long history must not cost many others their place
+        if (superseded := self._of_table.get(metadata.table_uuid)) is not None:
+            self._forget(superseded)
+        while self._weight + _weight(metadata) > self._most:
+            self._forget(self._order[self._draw(len(self._order))])
+        self._kept[location] = metadata
+        self._of_table[metadata.table_uuid] = location
+        self._place[location] = len(self._order)
+        self._order.append(location)
+        self._weight += _weight(metadata)
+
+    def _forget(self, location: str) -> None:
+        place, last = self._place.pop(location), self._order.pop()
+        if location != last:
+            self._order[place], self._place[last] = last, place
+        forgotten = self._kept.pop(location)
+        del self._of_table[forgotten.table_uuid]
+        self._weight -= _weight(forgotten)
+
+
+class HealthMemory:
+    """Metadata and figures by metadata location; metadata within a number of snapshots."""
+
+    def __init__(
+        self,
+        capacity: int = 10_000,
+        snapshots: int = MOST_SNAPSHOTS,
+        *,
+        most_files: int = MOST_FILES,
+        draw: Callable[[int], int] = random.randrange,
+    ) -> None:
+        """Of a table with more than `most_files` the manifests are not read: its figures are estimates then. `draw`
+        chooses one of so many metadata files, which is forgotten for another."""
         self._most_files = most_files
         self._capacity = capacity
-        self._most_snapshots, self._snapshots = snapshots, 0
         self._figures: OrderedDict[tuple[str, int], HealthFigures] = OrderedDict()
-        self._metadata: OrderedDict[str, TableMetadata] = OrderedDict()
+        self._metadata = _MetadataWithin(snapshots, draw)
         self._places: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
     def at(self, location: str) -> TableMetadata | None:
         with self._lock:
-            if location in self._metadata:
-                self._metadata.move_to_end(location)
-            return self._metadata.get(location)
+            return self._metadata.at(location)
 
     def places_at(self, location: str) -> tuple[str, ...] | None:
         """The places that belong to the table, as this metadata file has them."""
@@ -65,12 +112,7 @@ class HealthMemory:
             self._places[location] = places_of(metadata.location, metadata.properties)
             while len(self._places) > self._capacity:
                 self._places.popitem(last=False)
-            if location not in self._metadata:
-                self._metadata[location] = metadata
-                self._snapshots += _weight(metadata)
-            while self._snapshots > self._most_snapshots:
-                _, forgotten = self._metadata.popitem(last=False)
-                self._snapshots -= _weight(forgotten)
+            self._metadata.keep(location, metadata)
 
     def known(self, location: str, target_bytes: int) -> HealthFigures | None:
         with self._lock:
