@@ -34,6 +34,10 @@ class CatalogAccessError(PermanentError):
     reason = "CatalogAccessDenied"
 
 
+class CatalogDriverMissingError(PermanentError):
+    """What speaks to the server that holds the pointers is not installed; the message names it."""
+
+
 class DeletionPendingError(PermanentError):
     """The server keeps an object that was to be deleted until somebody else lets it go; the message says who."""
 

@@ -19,6 +19,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Delete,
     Insert,
@@ -33,13 +34,21 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import (
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.orm import Session
 from typing_extensions import override
 
 from tableformat.catalogs.commit import Pointer
 from tableformat.catalogs.config import SqlConfig
 from tableformat.catalogs.outcomes import (
+    CatalogDriverMissingError,
     CatalogUnavailableError,
     CorruptCatalogEntryError,
     LostRace,
@@ -56,6 +65,7 @@ _EXISTS = "exists"  # the row by which a namespace without properties exists; al
 
 class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     def __init__(self, config: SqlConfig) -> None:
+        _require_driver(make_url(config.uri))
         super().__init__(config.name, **{**config.properties, "uri": config.uri, "warehouse": config.warehouse})
 
     @override
@@ -212,11 +222,22 @@ def is_made(config: SqlConfig) -> bool:
         file = Path(url.database)
         if not file.exists() and file.parent.is_dir():
             return False
+    _require_driver(url)
     engine = create_engine(url)
     try:
         return inspect(engine).has_table(IcebergTables.__tablename__)
     finally:
         engine.dispose()
+
+
+def _require_driver(url: URL) -> None:
+    try:
+        url.get_dialect().import_dbapi()
+    except (ImportError, NoSuchModuleError) as error:
+        raise CatalogDriverMissingError(
+            f"no driver for a database of {url.drivername} is installed: add it; in a cluster, to the images of "
+            f"operator and jobs ({error})"
+        ) from error
 
 
 def _share(connection: sqlite3.Connection, _: object) -> None:

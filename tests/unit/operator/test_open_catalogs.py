@@ -1,5 +1,7 @@
 """The Secrets that a catalog takes to be opened."""
 
+import re
+
 import pytest
 
 from tablewright.act.passes import CatalogNotUsableError
@@ -19,7 +21,9 @@ def catalogs() -> OpenCatalogs:
 
 
 def test_every_secret_that_a_catalog_names_is_asked_for() -> None:
-    with pytest.raises(CatalogNotUsableError, match=r"spec\.rest\.credentialsSecretRef: no Secret rest-keys"):
+    with pytest.raises(
+        CatalogNotUsableError, match=r"spec\.rest\.credentialsSecretRef: no Secret rest-keys in namespace sales"
+    ):
         catalogs().open("sales", "lake")
 
 
@@ -35,5 +39,16 @@ def test_a_catalog_that_cannot_be_opened_is_a_reason_that_its_tables_can_tell(mo
     spec = {"dynamoDB": dynamo, "warehouse": "file:///nowhere"}
     store.put("TableCatalog", {"metadata": {"name": "lake", "namespace": "sales"}, "spec": spec})
     with pytest.raises(CatalogNotUsableError, match="TableCatalog lake: no AWS credentials") as refusal:
+        OpenCatalogs(store, lambda *_: None, None).open("sales", "lake")
+    assert refusal.value.reason == "CatalogNotOpened"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg2", "nodatabase"])
+def test_a_database_that_nobody_has_a_driver_for_is_said_not_tried_again_and_again(scheme: str) -> None:
+    store = ObjectStore()
+    spec = {"sql": {"uri": f"{scheme}://user@127.0.0.1:1/lake"}, "warehouse": "file:///nowhere"}
+    store.put("TableCatalog", {"metadata": {"name": "lake", "namespace": "sales"}, "spec": spec})
+    said = rf"TableCatalog lake: no driver for a database of {re.escape(scheme)} is installed: add it"
+    with pytest.raises(CatalogNotUsableError, match=said) as refusal:
         OpenCatalogs(store, lambda *_: None, None).open("sales", "lake")
     assert refusal.value.reason == "CatalogNotOpened"
