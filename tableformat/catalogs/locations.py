@@ -67,6 +67,12 @@ def _has_files(io: FileIO, location: str) -> bool:
     if not isinstance(io, PyArrowFileIO):
         return False  # another implementation, chosen by py-io-impl, cannot list
     scheme, netloc, path = io.parse_location(location, io.properties)
-    # Every Iceberg table has files right below metadata/; a look at that folder is one page of one request.
-    selector = FileSelector(f"{path}/metadata", allow_not_found=True)
-    return any(info.type == FileType.File for info in io.fs_by_scheme(scheme, netloc).get_file_info(selector))
+    storage = io.fs_by_scheme(scheme, netloc)
+    # Nearly every table has files right below metadata/: one page of one request. With `write.metadata.path` none has.
+    folders = [path, f"{path}/metadata"]
+    while folders:
+        for info in storage.get_file_info(FileSelector(folders.pop(), allow_not_found=True)):
+            if info.type == FileType.File:
+                return True
+            folders.append(info.path)
+    return False

@@ -295,6 +295,17 @@ def test_a_new_table_never_shares_the_folder_of_one_that_was_renamed_or_dropped(
     assert len({first.location(), second.location(), third.location()}) == 3
 
 
+def test_a_new_table_never_shares_the_folder_of_one_whose_metadata_is_elsewhere(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    elsewhere = {"write.metadata.path": f"file://{tmp_path}/elsewhere"}
+    first = catalog.create_table("db.t", SCHEMA, properties=elsewhere)
+    first.append(rows(1))
+    catalog.drop_table("db.t")
+    second = catalog.create_table("db.t", SCHEMA, properties=elsewhere)
+    assert second.location() != first.location(), "the dropped table's data files are still there"
+
+
 @pytest.mark.parametrize("sign", ["?", "#"])
 def test_a_location_that_file_access_would_cut_is_refused_and_nothing_there_is_touched(
     catalog: Catalog, tmp_path: Path, sign: str
