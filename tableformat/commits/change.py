@@ -95,6 +95,9 @@ def commit_change(
                     f"table {name}: {backoff.attempts} attempts to commit ended without a certain outcome ({unknown}), "
                     "and the table does not show it yet. Run again; no file was removed."
                 ) from failure
+            table = _load(catalog, identifier, failure, sleep)
+            if prepare(table) is None:  # a client that repeats requests by itself may call a commit lost that landed
+                return table
             raise CommitConflict(
                 f"table {name}: lost {backoff.attempts} races against other writers; try again when it is quieter"
             ) from failure

@@ -23,9 +23,9 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from tableformat.commits.counting import counted
 from tableformat.commits.errors import CommitConflict
 from tableformat.commits.manifests import FullManifestWriter
-from tableformat.commits.memory import CommitMemory
+from tableformat.commits.memory import CommitMemory, FilteredManifest
 from tableformat.commits.snapshot_writer import SnapshotWriter
-from tableformat.inspection import live_file, read_manifests
+from tableformat.inspection import LiveFile, live_file, manifest_first_row_id, read_entries, read_manifests
 from tableformat.inspection.manifests import path_bounds
 
 
@@ -70,6 +70,10 @@ class _DeltaWriter:
         self._memory = memory
         self._writer = SnapshotWriter(table, memory.snapshot_id)
         self._collector = self._writer.summary_collector()
+        self._removed_in: defaultdict[str, set[str]] = defaultdict(set)
+        for path, manifest_path in delta.removed.items():
+            self._removed_in[manifest_path].add(path)
+        self._named = memory.same(frozenset({*delta.removed, *delta.superseded}))
         self._found: set[str] = set()
 
     def write(self) -> Snapshot:
@@ -104,33 +108,41 @@ class _DeltaWriter:
                         file_sequence_number=None,
                         data_file=new.file,
                     )
-                    self._count(self._collector.add_file, entry)
+                    self._count(self._collector.add_file, live_file(entry))
                     writer.add(entry)
             manifests.append(writer.to_manifest_file())
         return manifests
 
     def _filtered(self, manifest: ManifestFile) -> ManifestFile:
-        if not self._may_have_what_goes(manifest):
+        is_data = manifest.content == ManifestContent.DATA
+        concerned = frozenset(self._removed_in.get(manifest.manifest_path, ())) if is_data else self._named
+        if not concerned:
             return manifest
-        entries = self._memory.entries(self._table.io, manifest)
+        version = self._table.metadata.format_version
+        cause = (manifest.manifest_path, manifest_first_row_id(manifest), version, concerned)
+        filtered = self._memory.filtered(cause, lambda: self._write_filtered(manifest))
+        if filtered is None:
+            return manifest
+        for file in filtered.removed:
+            self._count(self._collector.remove_file, file)
+        if is_data:
+            self._found |= {file.path for file in filtered.removed}
+        return filtered.manifest
+
+    def _write_filtered(self, manifest: ManifestFile) -> FilteredManifest | None:
+        """None if nothing of it goes. Its entries are not kept: those of a large table would not fit into memory."""
+        entries = read_entries(self._table.io, manifest)
         going = [self._goes(entry.data_file, manifest.content) for entry in entries]
         if not any(going):
-            return manifest
-        if manifest.content == ManifestContent.DATA:
-            self._found |= {entry.data_file.file_path for entry, goes in zip(entries, going, strict=True) if goes}
+            return None
         with self._manifest(manifest.partition_spec_id, manifest.content) as writer:
             for entry, goes in zip(entries, going, strict=True):
                 if goes:
-                    self._count(self._collector.remove_file, entry)
                     writer.delete(entry)
                 else:
                     writer.existing(entry)
-        return writer.to_manifest_file()
-
-    def _may_have_what_goes(self, manifest: ManifestFile) -> bool:
-        if manifest.content == ManifestContent.DELETES:
-            return bool(self._delta.removed or self._delta.superseded)
-        return manifest.manifest_path in self._delta.removed.values()
+        removed = tuple(live_file(entry) for entry, goes in zip(entries, going, strict=True) if goes)
+        return FilteredManifest(writer.to_manifest_file(), removed)
 
     def _goes(self, file: DataFile, content: ManifestContent) -> bool:
         if content == ManifestContent.DATA:
@@ -140,13 +152,11 @@ class _DeltaWriter:
         bounds = path_bounds(file)
         if bounds is None or bounds[0] != bounds[1]:
             return False
-        named = bounds[0].decode()
-        return named in self._delta.removed or named in self._delta.superseded
+        return bounds[0].decode() in self._named
 
-    def _count(self, count: Callable[..., None], entry: ManifestEntry) -> None:
-        file = counted(live_file(entry))
+    def _count(self, count: Callable[..., None], file: LiveFile) -> None:
         spec = self._table.metadata.specs()[file.spec_id]
-        count(file, schema=self._writer.schema(file.spec_id), partition_spec=spec)
+        count(counted(file), schema=self._writer.schema(file.spec_id), partition_spec=spec)
 
     def _manifest(self, spec_id: int, content: ManifestContent) -> FullManifestWriter:
         return self._writer.manifest(self._writer.path(self._memory.new_manifest_name()), spec_id, content)

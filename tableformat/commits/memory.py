@@ -8,24 +8,26 @@ this is the difference between winning the race soon and never.
 import itertools
 import uuid
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestEntry, ManifestFile
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
 from tableformat.engine.writing import remove_files
-from tableformat.inspection import (
-    SHARED_CACHE,
-    ManifestCache,
-    SnapshotFiles,
-    manifest_first_row_id,
-    read_entries,
-    snapshot_files,
-)
+from tableformat.inspection import SHARED_CACHE, LiveFile, ManifestCache, SnapshotFiles, snapshot_files
 
 _KEPT_BYTES: Final = 1024**3
 """Of decoded manifests, some 200 bytes for each of a table's files: more than any but the largest have."""
+
+
+@dataclass(frozen=True)
+class FilteredManifest:
+    """A manifest that was written again without some of its files."""
+
+    manifest: ManifestFile
+    removed: tuple[LiveFile, ...]
 
 
 class CommitMemory:
@@ -34,8 +36,9 @@ class CommitMemory:
         self._commit = uuid.uuid4()
         self._numbers = itertools.count()
         self._decoded = ManifestCache(_KEPT_BYTES, beneath=SHARED_CACHE)
-        self._entries: dict[tuple[str, int | None], tuple[ManifestEntry, ...]] = {}
         self._manifests: dict[Hashable, ManifestFile] = {}
+        self._filtered: dict[Hashable, FilteredManifest | None] = {}
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._written: list[str] = []
 
     def new_manifest_name(self) -> str:
@@ -52,13 +55,6 @@ class CommitMemory:
         """The snapshot's live files, of which only manifests that are new since the last attempt are read."""
         return snapshot_files(io, snapshot, self._decoded)
 
-    def entries(self, io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
-        """The manifest's live entries, read once."""
-        key = (manifest.manifest_path, manifest_first_row_id(manifest))  # row ids are inherited from the list
-        if key not in self._entries:
-            self._entries[key] = tuple(read_entries(io, manifest))
-        return self._entries[key]
-
     def manifest(self, cause: Hashable, write: Callable[[], ManifestFile]) -> ManifestFile:
         """The manifest that was written for this cause, written first if need be. Threads may ask for different causes.
 
@@ -66,11 +62,26 @@ class CommitMemory:
         """
         if cause not in self._manifests:
             self._manifests[cause] = write()
-        known = self._manifests[cause]
-        return ManifestFile(*(known[position] for position in range(len(known))))
+        return _copy(self._manifests[cause])
+
+    def filtered(self, cause: Hashable, write: Callable[[], FilteredManifest | None]) -> FilteredManifest | None:
+        """As `manifest`, with what was removed; also remembers that nothing is."""
+        if cause not in self._filtered:
+            self._filtered[cause] = write()
+        known = self._filtered[cause]
+        return None if known is None else FilteredManifest(_copy(known.manifest), known.removed)
+
+    def same(self, paths: frozenset[str]) -> frozenset[str]:
+        """The equal set of an earlier attempt: causes that have it are then compared at once, however large it is."""
+        return self._sets.setdefault(paths, paths)
 
     def remove_unused(self, io: FileIO, used: Iterable[str] = ()) -> None:
         """The files of this commit that its winner does not use; only when every attempt's fate is certain."""
         keep = set(used)
         remove_files(io, [path for path in self._written if path not in keep])
         self._written = [path for path in self._written if path in keep]
+
+
+def _copy(manifest: ManifestFile) -> ManifestFile:
+    """PyIceberg's own copy shares what is inside."""
+    return ManifestFile(*(manifest[position] for position in range(len(manifest))))

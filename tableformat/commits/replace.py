@@ -20,13 +20,14 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.change import swap
-from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown, EncryptedTable
+from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
 from tableformat.commits.head import on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.snapshot import PreparedSnapshot, prepare_snapshot
 from tableformat.commits.validation import validate_replacement
+from tableformat.errors import PermanentError
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def commit_replacement(
     """
     attempts: _Attempts | None = None
     while True:
-        table = _load(catalog, identifier, attempts.unknown if attempts else None, sleep)
+        table = _load(catalog, identifier, attempts.last_failure if attempts else None, sleep)
         attempts = attempts or _Attempts(CommitMemory(table.metadata.new_snapshot_id()))
         if landed := attempts.landed(table):
             return landed
@@ -94,7 +95,12 @@ class _Attempts:
         except CommitFailedException as error:
             self.last_failure = error
             return False
-        except (NoSuchTableError, EncryptedTable):
+        except NoSuchTableError:
+            raise
+        except PermanentError as error:  # refused, and so certainly not applied
+            self.give_up(table)
+            if self.unknown is not None:
+                raise _unknown(table.name(), self.unknown, f"the next attempt was refused ({error})") from error
             raise
         except Exception as error:
             name = ".".join(table.name())
@@ -126,7 +132,11 @@ class _Attempts:
 
 
 def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, sleep: Callable[[float], None]) -> Table:
-    """The table as it is now; while an outcome is open, harder to put off."""
+    """The table as it is now; after an attempt, harder to put off.
+
+    Not even a lost race is believed unseen: a client that repeats requests by itself, as PyIceberg's of Glue does,
+    takes the refusal of the repetition for the answer, although the first copy was applied.
+    """
     for lookup in range(_LOOKUPS):
         try:
             return catalog.load_table(identifier)
@@ -156,7 +166,7 @@ def _wait(attempt: int) -> float:
 def _last_look(
     catalog: Catalog, identifier: Identifier, attempts: _Attempts, sleep: Callable[[float], None]
 ) -> Snapshot:
-    table = _load(catalog, identifier, attempts.unknown, sleep)
+    table = _load(catalog, identifier, attempts.last_failure, sleep)
     if landed := attempts.landed(table):
         return landed
     name = ".".join(identifier)

@@ -192,7 +192,8 @@ def _goes_on_from(before: Table, now: Table) -> bool:
 
 
 def _key(edge: EdgeFile) -> tuple[object, ...]:
-    return edge.file.path, edge.position_deletes
+    """With its first row id: rows that were not numbered when they were rewritten would lose the ids they got since."""
+    return edge.file.path, edge.file.first_row_id, edge.position_deletes
 
 
 def _path(rows: _OldRows) -> str:

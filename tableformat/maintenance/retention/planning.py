@@ -5,7 +5,8 @@ without a time has no age and keeps its file. A file on the edge may have rows o
 is read for a plan.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import cast
@@ -20,8 +21,7 @@ from pyiceberg.expressions.visitors import (
     manifest_evaluator,
     strict_projection,
 )
-from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.types import DateType, TimestampType, TimestamptzType
@@ -33,14 +33,13 @@ from tableformat.inspection import (
     LiveFile,
     global_specs,
     live_file,
+    manifest_first_row_id,
     read_entries,
     read_manifests,
     schema_of_spec,
 )
 from tableformat.maintenance.compaction.eligibility import require_rewritable_columns, require_rewritable_file
 from tableformat.maintenance.errors import UnsupportedTable
-
-ReadEntries = Callable[[FileIO, ManifestFile], Sequence[ManifestEntry]]
 
 
 class RowRetentionOptions(BaseModel):
@@ -119,35 +118,78 @@ class RowRetentionPlan:
         )
 
 
+class ManifestScans:
+    """What was found in the manifests of one run, whose limit stays the same: the next attempt reads new ones only.
+
+    Their entries are not kept. With all their statistics those of a large table are more than a driver has memory for.
+    """
+
+    def __init__(self) -> None:
+        self._old: dict[Hashable, _OldFiles] = {}
+        self._deletes: dict[Hashable, tuple[LiveFile, ...]] = {}
+
+    def old(self, table: Table, manifest: ManifestFile, scan: Callable[[ManifestFile], "_OldFiles"]) -> "_OldFiles":
+        key = (_identity(manifest), table.metadata.current_schema_id)
+        if key not in self._old:
+            self._old[key] = scan(manifest)
+        return self._old[key]
+
+    def deletes(self, table: Table, manifest: ManifestFile) -> tuple[LiveFile, ...]:
+        key = _identity(manifest)
+        if key not in self._deletes:
+            self._deletes[key] = tuple(live_file(entry) for entry in read_entries(table.io, manifest))
+        return self._deletes[key]
+
+
+def _identity(manifest: ManifestFile) -> Hashable:
+    return manifest.manifest_path, manifest_first_row_id(manifest)  # row ids are inherited from the list
+
+
+@dataclass(frozen=True)
+class _OldFiles:
+    """Of one manifest."""
+
+    whole: tuple[OldFile, ...] = ()
+    edges: tuple[LiveFile, ...] = ()
+
+
 def plan_row_retention(
-    table: Table, options: RowRetentionOptions, *, now: datetime, read: ReadEntries = read_entries
+    table: Table, options: RowRetentionOptions, *, now: datetime, scans: ManifestScans | None = None
 ) -> RowRetentionPlan:
     """Raises `UnsupportedTable` if the column is not there or has no time."""
+    scans = scans or ManifestScans()
     name, snapshot = ".".join(table.name()), table.current_snapshot()
     limit = _limit(name, table.schema(), options.column, now - timedelta(milliseconds=options.max_age_ms))
     if snapshot is None:
         return RowRetentionPlan(name, None, limit)
-    certainly = _StrictMetricsEvaluator(table.schema(), limit.expression).eval
-    possibly = _InclusiveMetricsEvaluator(table.schema(), limit.expression).eval
+    scan = functools.partial(_scan, table, limit)
     manifests = read_manifests(table.io, snapshot)
     files: list[OldFile] = []
     edges: list[tuple[LiveFile, str]] = []
     for manifest in manifests:
-        if manifest.content != ManifestContent.DATA:
-            continue
-        partitions = _Partitions(table, manifest, limit.expression)
-        if not partitions.manifest_may_match(manifest):
-            continue
-        for entry in read(table.io, manifest):
-            file = entry.data_file
-            if partitions.proves(file) or (_has_no_null(file, table.schema(), limit.field_id) and certainly(file)):
-                files.append(
-                    OldFile(file.file_path, file.record_count, file.file_size_in_bytes, manifest.manifest_path)
-                )
-            elif partitions.may_match(file) and possibly(file):
-                edges.append((live_file(entry), manifest.manifest_path))
-    found, left_alone = _with_deletes(table, manifests, edges, read)
+        if manifest.content == ManifestContent.DATA:
+            old = scans.old(table, manifest, scan)
+            files += old.whole
+            edges += [(file, manifest.manifest_path) for file in old.edges]
+    found, left_alone = _with_deletes(table, manifests, edges, scans)
     return RowRetentionPlan(name, snapshot.snapshot_id, limit, tuple(files), found, left_alone)
+
+
+def _scan(table: Table, limit: AgeLimit, manifest: ManifestFile) -> _OldFiles:
+    partitions = _Partitions(table, manifest, limit.expression)
+    if not partitions.manifest_may_match(manifest):
+        return _OldFiles()
+    certainly = _StrictMetricsEvaluator(table.schema(), limit.expression).eval
+    possibly = _InclusiveMetricsEvaluator(table.schema(), limit.expression).eval
+    whole: list[OldFile] = []
+    edges: list[LiveFile] = []
+    for entry in read_entries(table.io, manifest):
+        file = entry.data_file
+        if partitions.proves(file) or (_has_no_null(file, table.schema(), limit.field_id) and certainly(file)):
+            whole.append(OldFile(file.file_path, file.record_count, file.file_size_in_bytes, manifest.manifest_path))
+        elif partitions.may_match(file) and possibly(file):
+            edges.append(live_file(entry))
+    return _OldFiles(tuple(whole), tuple(edges))
 
 
 def _has_no_null(file: DataFile, schema: Schema, field_id: int) -> bool:
@@ -160,15 +202,15 @@ def _has_no_null(file: DataFile, schema: Schema, field_id: int) -> bool:
 
 
 def _with_deletes(
-    table: Table, manifests: Sequence[ManifestFile], edges: Sequence[tuple[LiveFile, str]], read: ReadEntries
+    table: Table, manifests: Sequence[ManifestFile], edges: Sequence[tuple[LiveFile, str]], scans: ManifestScans
 ) -> tuple[tuple[EdgeFile, ...], tuple[str, ...]]:
     if not edges:
         return (), ()
     deletes = [
-        live_file(entry)
+        file
         for manifest in manifests
         if manifest.content == ManifestContent.DELETES
-        for entry in read(table.io, manifest)
+        for file in scans.deletes(table, manifest)
     ]
     index = DeleteIndex(deletes, global_specs=global_specs(table.metadata))
     found: list[EdgeFile] = []

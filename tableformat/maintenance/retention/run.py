@@ -26,7 +26,12 @@ from tableformat.maintenance.compaction.run import Progress
 from tableformat.maintenance.executor import Executor, InProcessExecutor
 from tableformat.maintenance.guards import reading, require_current_clock
 from tableformat.maintenance.retention.edges import EdgeOutcome, EdgeWork
-from tableformat.maintenance.retention.planning import RowRetentionOptions, RowRetentionPlan, plan_row_retention
+from tableformat.maintenance.retention.planning import (
+    ManifestScans,
+    RowRetentionOptions,
+    RowRetentionPlan,
+    plan_row_retention,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +105,7 @@ class _Run:
         self._planned = planned
         self._progress = progress
         self._memory: CommitMemory | None = None
+        self._scans = ManifestScans()
         self._edges: EdgeWork | None = None
         self.left_alone = 0
 
@@ -110,7 +116,7 @@ class _Run:
 
     def _snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
         memory = self._memory = self._memory or CommitMemory(table.metadata.new_snapshot_id())
-        plan = plan_row_retention(table, self._options, now=self._now, read=memory.entries)
+        plan = plan_row_retention(table, self._options, now=self._now, scans=self._scans)
         logger.info("%s", plan, extra={"table": plan.table, "run": self._run_id, "snapshot": plan.snapshot_id})
         for reason in plan.left_alone:
             logger.warning("%s", reason, extra={"table": plan.table, "run": self._run_id})

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.catalogs.outcomes import CatalogAccessError
 from tableformat.commits import CommitOutcomeUnknown
 from tableformat.commits.validation import ReplacementBase, validate_replacement
 from tableformat.inspection import UnreadableManifest, reading
@@ -282,6 +284,48 @@ def test_while_the_outcome_is_unknown_no_file_is_removed(table: Table, faulty: F
 
     assert ids(table) == [*range(60)]
     assert len(data_files(table)) == 1
+
+
+def test_a_commit_that_is_refused_for_good_is_not_tried_again_and_leaves_nothing_behind(
+    table: Table, faulty: FaultyCatalog
+) -> None:
+    def refuse() -> None:
+        raise CatalogAccessError("the job's account may not update the pointer")
+
+    before = files_on_disk(table)
+    faulty.before.append(refuse)
+    with pytest.raises(CatalogAccessError, match="may not update"):
+        run(faulty)
+    assert len(faulty.requests) == 1
+    assert files_on_disk(table) == before
+
+
+def test_a_refusal_after_an_unknown_outcome_does_not_settle_it(table: Table, faulty: FaultyCatalog) -> None:
+    """What was sent first may have been applied, or may still be."""
+
+    def refuse() -> None:
+        raise CatalogAccessError("the account may not update the pointer any more")
+
+    before = files_on_disk(table)
+    faulty.before += [connection_lost, refuse]
+    with pytest.raises(CommitOutcomeUnknown, match="may not update the pointer any more"):
+        run(faulty)
+    assert any(path.endswith(".parquet") for path in files_on_disk(table) - before)
+
+
+def test_a_commit_that_landed_though_its_client_calls_it_lost_is_recognised_by_patient_looks(
+    table: Table, faulty: FaultyCatalog
+) -> None:
+    """A client that repeats requests by itself is told of the conflict with its own first copy."""
+
+    def take_it_for_lost() -> None:
+        faulty.loads_fail = 2
+        raise CommitFailedException("somebody was first")
+
+    faulty.after.append(take_it_for_lost)
+    result = run(faulty)
+    assert result.snapshot_id == table.refresh().metadata.current_snapshot_id
+    assert ids(table) == [*range(60)]
 
 
 def test_a_restarted_run_recognises_its_own_commit(catalog: SqlCatalog, table: Table) -> None:
