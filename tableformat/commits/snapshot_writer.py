@@ -6,7 +6,8 @@ ask for, and the numbers that a snapshot carries, are the same for all of them.
 
 from collections.abc import Mapping, Sequence
 
-from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV3
@@ -15,8 +16,19 @@ from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollec
 from tableformat.commits.manifests import FullManifestWriter, manifest_codec, write_manifest_list
 from tableformat.commits.times import next_snapshot_ms
 from tableformat.errors import PermanentError
-from tableformat.inspection import schema_of_spec
+from tableformat.inspection import partition_path, schema_of_spec
 from tableformat.properties import read_number
+
+
+class _SummaryCollector(SnapshotSummaryCollector):
+    """Counts files of every partition; PyIceberg's own has no names for those outside Python's calendar."""
+
+    def update_partition_metrics(
+        self, partition_spec: PartitionSpec, file: DataFile, is_add_file: bool, schema: Schema
+    ) -> None:
+        metrics = self.partition_metrics[partition_path(partition_spec, file.partition, schema)]
+        count = metrics.add_file if is_add_file else metrics.remove_file
+        count(file)
 
 
 class SnapshotWriter:
@@ -32,7 +44,7 @@ class SnapshotWriter:
         return self._locations.new_metadata_location(name)
 
     def summary_collector(self) -> SnapshotSummaryCollector:
-        return SnapshotSummaryCollector(
+        return _SummaryCollector(
             read_number(self._metadata.properties, TableProperties.WRITE_PARTITION_SUMMARY_LIMIT) or 0
         )
 

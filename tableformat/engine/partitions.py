@@ -8,20 +8,22 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import VoidTransform
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import UUIDType
 
 from tableformat.engine.deletes import column_path
 from tableformat.engine.sort_codes import Numbers, integers
 from tableformat.engine.task import SortColumn
 from tableformat.engine.transforms import partition_values, transformed
-from tableformat.inspection.partitions import partition_key
+from tableformat.inspection.partitions import partition_key, partition_path
 
 Key = tuple[Hashable, ...]
 """Of a partition, to compare it by: to Python 0.0 equals -0.0, and NaN is not equal to itself."""
@@ -67,7 +69,7 @@ class Partitioning:
 
     def place(self, key: Key) -> Place:
         partition = self._partitions[key]
-        path = self._spec.partition_to_path(partition, self._schema) if self._spec.fields else ""
+        path = partition_path(self._spec, partition, self._schema) if self._spec.fields else ""
         return Place(self._spec, partition, path)
 
     def runs(self, batch: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
@@ -93,12 +95,24 @@ class Partitioning:
 
     def _keys(self, columns: list[pa.Array], rows: Numbers) -> Iterator[Key]:
         """The partitions of these rows; their values are remembered."""
-        values = [partition_values(column.take(pa.array(rows))) for column in columns]
+        values = [
+            self._manifest_values(field, column.take(pa.array(rows)))
+            for field, column in zip(self._spec.fields, columns, strict=True)
+        ]
         for number in range(len(rows)):
             partition = Record(*(column[number] for column in values))
             key = partition_key(self._spec.spec_id, partition)
             self._partitions.setdefault(key, partition)
             yield key
+
+    def _manifest_values(self, field: PartitionField, column: pa.Array) -> list[Any]:
+        """Equal to what is read from manifests, by which a commit finds the deletes of a partition that rows enter."""
+        values = partition_values(column)
+        if isinstance(field.transform, IdentityTransform) and isinstance(
+            self._schema.find_type(field.source_id), UUIDType
+        ):
+            return [None if value is None else UUID(bytes=value) for value in values]
+        return values
 
     def _values(self, batch: pa.RecordBatch, field_id: int, transform: Any) -> pa.Array:
         if isinstance(transform, VoidTransform):

@@ -177,7 +177,10 @@ def _project_fields(
 
 
 def _absent(target: NestedField, arrow_type: pa.DataType, length: int, constants: Mapping[int, object]) -> pa.Array:
-    """A column that the file does not have: its partition's value, its default, or null, in Iceberg's order."""
+    """A column that the file does not have: its partition's value, its default, or null, in Iceberg's order.
+
+    A partition's null is a value like any other: Iceberg reads null there, whatever the default is.
+    """
     value = constants.get(target.field_id, target.initial_default)
     if value is None:
         if target.required:

@@ -1,7 +1,8 @@
 """Iceberg's transforms on whole columns, for orders and partitions that are by more than a plain value.
 
-Times are divided as integers; everything else is PyIceberg's own function, once for each different value. The results
-have the form that partition values have in a manifest: days as a number, and so on.
+Times are divided as integers, with months and years from numpy, because Python's calendar ends before Iceberg's.
+Everything else is PyIceberg's own function, once for each different value. The results have the form that partition
+values have in a manifest: days as a number, and so on.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.types import DateType, IcebergType
+from pyiceberg.types import IcebergType
 
 _SECONDS_A_DAY, _SECONDS_AN_HOUR = 86_400, 3_600
 _PER_SECOND = {"us": 10**6, "ns": 10**9}
@@ -71,10 +72,9 @@ def _time(array: pa.Array, transform: TimeTransform[Any]) -> pa.Array:
         numbers = pa.array(floor, mask=array.is_null().to_numpy(zero_copy_only=False))
     if isinstance(transform, DayTransform | HourTransform):
         return numbers.cast(pa.int32())
-    days = pc.unique(numbers)
-    function = transform.transform(DateType())
-    results = pa.array([None if day is None else function(day) for day in days.to_pylist()], pa.int32())
-    return results.take(pc.index_in(numbers, value_set=days))
+    days = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False).view("M8[D]")
+    periods = days.astype("M8[M]" if isinstance(transform, MonthTransform) else "M8[Y]").view(np.int64)
+    return pa.array(periods, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(pa.int32())
 
 
 def _numbers(array: pa.Array) -> pa.Array:

@@ -7,7 +7,7 @@ from tableformat.inspection.estimate import estimated_health, has_more_files_tha
 from tableformat.inspection.files import LiveFile, live_file
 from tableformat.inspection.health import TableHealth, table_health
 from tableformat.inspection.manifests import manifest_first_row_id, read_entries, read_manifests
-from tableformat.inspection.partitions import global_specs, partition_key, schema_of_spec
+from tableformat.inspection.partitions import global_specs, partition_key, partition_path, schema_of_spec
 from tableformat.inspection.reading import SHARED_CACHE, ManifestCache
 from tableformat.inspection.snapshot_files import (
     Booleans,
@@ -46,6 +46,7 @@ __all__ = [
     "names_one_file",
     "own_target_bytes",
     "partition_key",
+    "partition_path",
     "read_entries",
     "read_manifests",
     "schema_of_spec",

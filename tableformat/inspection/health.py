@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from tableformat.inspection.applied_deletes import AppliedDeletes
-from tableformat.inspection.partitions import global_specs, schema_of_spec
+from tableformat.inspection.partitions import global_specs, partition_path, schema_of_spec
 from tableformat.inspection.snapshot_files import Integers, SnapshotFiles, integers, snapshot_files
 from tableformat.inspection.targets import target_of
 
@@ -183,4 +183,4 @@ def _name(table: Table, files: SnapshotFiles, partition: int) -> str:
     spec, schema = table.specs()[spec_id], schema_of_spec(table.metadata, spec_id)
     if not spec.fields:
         return ""
-    return spec.partition_to_path(values, schema) if schema is not None else f"spec {spec_id}: {values}"
+    return partition_path(spec, values, schema) if schema is not None else f"spec {spec_id}: {values}"

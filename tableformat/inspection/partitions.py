@@ -1,4 +1,4 @@
-"""Partitions of files: which files belong together, and with which schema a spec's values are to be understood.
+"""Partitions of files: which files belong together, what they are called, and by which schema values are understood.
 
 Partition values are compared by a key of their own: two NaN are one partition, and 0.0 and -0.0 are two, as in
 Iceberg, while Python's equality says the opposite.
@@ -6,11 +6,15 @@ Iceberg, while Python's equality says the opposite.
 
 import struct
 from collections.abc import Hashable
+from typing import Any
+from urllib.parse import quote_plus
 
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import UnknownTransform, VoidTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import IcebergType
 
 
 def partition_key(spec_id: int, partition: Record) -> tuple[Hashable, ...]:
@@ -23,6 +27,29 @@ def _comparable(value: Hashable) -> Hashable:
     if isinstance(value, float):
         return "NaN" if value != value else struct.pack("<d", value)
     return value
+
+
+def partition_path(spec: PartitionSpec, partition: Record, schema: Schema) -> str:
+    """The partition's name and folder, as PyIceberg has them; it has none for times outside Python's calendar.
+
+    Java writes years before 1 and after 9999 as well, and one such row must not keep a table from being managed.
+    """
+    try:
+        return spec.partition_to_path(partition, schema)
+    except (OverflowError, ValueError):
+        kinds = spec.partition_type(schema).fields
+        return "/".join(
+            _field_path(field, kinds[place].field_type, partition[place]) for place, field in enumerate(spec.fields)
+        )
+
+
+def _field_path(field: PartitionField, kind: IcebergType, value: Any) -> str:
+    """One field's part of the path; the plain number where it has no other text."""
+    try:
+        text = field.transform.to_human_string(kind, value=value)
+    except (OverflowError, ValueError):
+        text = str(value)
+    return f"{quote_plus(field.name, safe='')}={quote_plus(text, safe='')}"
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema | None:

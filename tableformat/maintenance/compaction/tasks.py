@@ -16,7 +16,7 @@ from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
 from tableformat.engine.deletes import column_path
 from tableformat.engine.lineage import with_lineage
 from tableformat.engine.transforms import is_known
-from tableformat.inspection import LiveFile, names_one_file, schema_of_spec
+from tableformat.inspection import LiveFile, names_one_file, partition_path, schema_of_spec
 from tableformat.maintenance.compaction.eligibility import schema_with_keys
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.errors import UnsupportedTable
@@ -86,7 +86,7 @@ class TaskMaking:
             identity_values={
                 field.source_id: partition[position]
                 for position, field in enumerate(spec.fields)
-                if isinstance(field.transform, IdentityTransform) and partition[position] is not None
+                if isinstance(field.transform, IdentityTransform)
             },
             table_location=self._table.metadata.location,
             table_properties=self._properties,
@@ -121,7 +121,7 @@ class TaskMaking:
         if spec.spec_id not in self._partition_schemas:
             self._partition_schemas[spec.spec_id] = schema_of_spec(self._table.metadata, spec.spec_id)
         schema = self._partition_schemas[spec.spec_id]
-        return spec.partition_to_path(partition, schema) if schema is not None and spec.fields else ""
+        return partition_path(spec, partition, schema) if schema is not None and spec.fields else ""
 
     def _read_schema(self, key_ids: frozenset[int]) -> Schema:
         if key_ids not in self._read_schemas:

@@ -1,4 +1,4 @@
-"""Delete files put into a table as another engine would put them: PyIceberg writes none."""
+"""Files put into a table as another engine would put them: PyIceberg writes no deletes, and not every data file."""
 
 import io
 import uuid
@@ -109,14 +109,19 @@ def _delete_file(
 
 
 def commit_delete_files(table: Table, files: Sequence[DataFile]) -> None:
+    assert table.refresh().current_snapshot() is not None
+    commit_files(table, files, ManifestContent.DELETES)
+
+
+def commit_files(table: Table, files: Sequence[DataFile], content: ManifestContent) -> None:
     metadata, head = table.refresh().metadata, table.current_snapshot()
-    assert head is not None
+    head_id = None if head is None else head.snapshot_id
     snapshot_id, sequence_number = metadata.new_snapshot_id(), metadata.next_sequence_number()
-    manifests = head.manifests(table.io)
+    manifests = [] if head is None else head.manifests(table.io)
     for spec_id in sorted({file.spec_id for file in files}):
-        output = table.io.new_output(f"{table.location()}/metadata/{uuid.uuid4()}-deletes.avro")
+        output = table.io.new_output(f"{table.location()}/metadata/{uuid.uuid4()}-files.avro")
         with FullManifestWriter(
-            2, ManifestContent.DELETES, metadata.specs()[spec_id], table.schema(), output, snapshot_id, "null"
+            2, content, metadata.specs()[spec_id], table.schema(), output, snapshot_id, "null"
         ) as writer:
             for file in files:
                 if file.spec_id == spec_id:
@@ -128,20 +133,20 @@ def commit_delete_files(table: Table, files: Sequence[DataFile]) -> None:
         manifests.append(writer.to_manifest_file())
     path = f"{table.location()}/metadata/snap-{snapshot_id}-{uuid.uuid4()}.avro"
     with write_manifest_list(
-        2, table.io.new_output(path), snapshot_id, head.snapshot_id, sequence_number, "null"
+        2, table.io.new_output(path), snapshot_id, head_id, sequence_number, "null"
     ) as list_writer:
         list_writer.add_manifests(manifests)
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
-        parent_snapshot_id=head.snapshot_id,
+        parent_snapshot_id=head_id,
         sequence_number=sequence_number,
         manifest_list=path,
-        summary=Summary(Operation.DELETE),
+        summary=Summary(Operation.DELETE if content == ManifestContent.DELETES else Operation.APPEND),
         schema_id=metadata.current_schema_id,
     )
     table.catalog.commit_table(
         table,
-        (AssertRefSnapshotId(ref="main", snapshot_id=head.snapshot_id),),
+        (AssertRefSnapshotId(ref="main", snapshot_id=head_id),),
         (
             AddSnapshotUpdate(snapshot=snapshot),
             SetSnapshotRefUpdate(

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -23,6 +23,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tests.integration.compaction.deletes import commit_files
 
 IDENTIFIER = ("db", "events")
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -93,6 +94,11 @@ def put_files(
         for file in files:
             append.append_data_file(file)
     return [file.file_path for file in files]
+
+
+def put_files_as_java(table: Table, contents: Sequence[pa.Table], *, partition: Record) -> None:
+    """The same for a partition that PyIceberg's own commit has no name for."""
+    commit_files(table, [_stored(table, rows, partition, True) for rows in contents], ManifestContent.DATA)
 
 
 def _stored(table: Table, rows: pa.Table, partition: Record | None, field_ids: bool) -> DataFile:

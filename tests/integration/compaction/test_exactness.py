@@ -14,6 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -360,6 +361,31 @@ def test_a_partition_column_that_files_lack_takes_the_partitions_value(catalog: 
     assert all("'city': 'Pune'" in row for row in rows)
     with table.io.new_input(data_files(table)[0].file_path).open() as stream:
         assert pq.read_table(stream)["city"].to_pylist() == ["Pune"] * 5
+
+
+@pytest.mark.parametrize("value", [None, "Agra"])
+def test_a_default_takes_the_place_of_no_partition_value_not_even_of_null(
+    catalog: SqlCatalog, value: str | None
+) -> None:
+    city = NestedField(2, "city", StringType(), required=False, initial_default="Pune", write_default="Pune")
+    schema = Schema(PLAIN.fields[0], city, PLAIN.fields[2], schema_id=1)
+    mapping = json.dumps([{"field-id": 1, "names": ["id"]}, {"field-id": 3, "names": ["quantity"]}])
+    table = create(
+        catalog,
+        spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")),
+        properties={"schema.name-mapping.default": mapping},
+    )
+    # PyIceberg creates no table with defaults.
+    catalog.commit_table(table, (), (AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=1)))
+    assert table.refresh().schema().find_field("city").initial_default == "Pune"
+    for number in range(5):
+        put_file(table, plain_rows(number, 1).drop_columns(["city"]), partition=Record(value), field_ids=False)
+
+    compacted(catalog)
+
+    [file] = data_files(table.refresh())
+    with table.io.new_input(file.file_path).open() as stream:
+        assert pq.read_table(stream)["city"].to_pylist() == [value] * 5
 
 
 def test_names_that_parquet_writers_change_are_no_obstacle(catalog: SqlCatalog) -> None:

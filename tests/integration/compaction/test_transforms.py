@@ -3,18 +3,36 @@
 import math
 import uuid
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, NestedField
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 
 from tableformat.inspection import table_health
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, Strategy, compact, plan_compaction
@@ -32,6 +50,8 @@ from tests.integration.compaction.tables import (
     put_file,
     scanned_rows,
 )
+
+TENANT = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
 def moving(**changes: Any) -> CompactionOptions:
@@ -180,6 +200,58 @@ def test_an_equality_delete_in_the_partition_that_rows_enter_does_not_take_them(
 
     assert result.replans == 1
     assert sorted(row[1] for _, _, row in live_rows(table.refresh())) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "in_manifest"),
+    [
+        (UUIDType(), TENANT, TENANT),
+        (FixedType(4), b"\xff\x00\x7f\x80", b"\xff\x00\x7f\x80"),
+        (BinaryType(), b"\xff", b"\xff"),
+        (DecimalType(9, 2), Decimal("-1.50"), Decimal("-1.50")),
+        (DecimalType(38, 10), Decimal("-1.5000000000"), Decimal("-1.5000000000")),
+        (BooleanType(), True, True),
+        (FloatType(), 0.1, pa.scalar(0.1, pa.float32()).as_py()),
+        (DateType(), date(1969, 12, 31), -1),
+        (TimeType(), time(0, 0, 1), 10**6),
+        (TimestampType(), datetime(1969, 12, 31, 23, 59, 59), -(10**6)),  # noqa: DTZ001
+        (TimestamptzType(), datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), 10**6),
+    ],
+    ids=str,
+)
+def test_deletes_are_found_in_the_partition_that_rows_enter_by_a_value_of_any_type(
+    catalog: SqlCatalog, kind: PrimitiveType, written: Any, in_manifest: Any
+) -> None:
+    """To find them, what the kernel makes of a row must be equal to what is read from a manifest."""
+    schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "key", kind, required=False))
+    table = create(catalog, schema)
+    rows = [{"id": number, "key": written if number % 2 else None} for number in range(10)]
+    put_file(table, pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema())))
+    with table.update_spec() as update:
+        update.add_field("key", IdentityTransform(), "key")
+
+    def delete() -> None:
+        other = catalog.load_table(IDENTIFIER)
+        delete_equal(other, ["id"], [{"id": 1}], partition=Record(in_manifest), spec_id=other.spec().spec_id)
+
+    result = run_meanwhile(catalog, delete)
+
+    assert result.replans == 1
+    assert sorted(row[1] for _, _, row in live_rows(table.refresh())) == list(range(10))
+
+
+def test_rows_go_to_the_folder_of_their_uuid_as_text(catalog: SqlCatalog) -> None:
+    schema = Schema(NestedField(1, "tenant", UUIDType(), required=False))
+    table = create(catalog, schema)
+    put_file(table, pa.Table.from_pylist([{"tenant": TENANT}], schema=schema_to_pyarrow(table.schema())))
+    with table.update_spec() as update:
+        update.add_field("tenant", IdentityTransform(), "tenant")
+
+    compacted(catalog, moving(min_input_files=1))
+
+    [file] = data_files(table.refresh())
+    assert file.partition == Record(TENANT)
+    assert f"/tenant={TENANT}/" in file.file_path
 
 
 def test_an_equality_delete_of_the_whole_table_is_no_conflict(catalog: SqlCatalog) -> None:

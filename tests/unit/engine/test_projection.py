@@ -19,6 +19,7 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestampType,
+    UUIDType,
 )
 
 from tableformat.engine.projection import Projection, ProjectionError, TargetSchema
@@ -54,6 +55,33 @@ def test_a_column_that_the_file_lacks_has_its_default(kind: str, written: Any, r
     columns = [{"id": 2, "name": "c", "required": True, "type": kind, "initial-default": written}]
     schema = Schema.model_validate_json(json.dumps({"type": "struct", "schema-id": 0, "fields": columns}))
     assert project(schema, pa.array([1, 2], pa.int32()), field("other", pa.int32(), 9)).to_pylist() == [read, read]
+
+
+def without_its_column(column: NestedField, partition_value: object) -> pa.Array:
+    """As it reads from a file that lacks it, in a partition by it."""
+    source = pa.schema([field("other", pa.int32(), 9)])
+    projection = Projection(
+        TargetSchema.of(Schema(column)),
+        source,
+        name_mapping=None,
+        identity_values={column.field_id: partition_value},
+    )
+    return projection.apply(pa.record_batch([pa.array([1, 2], pa.int32())], schema=source)).column(0)
+
+
+@pytest.mark.parametrize(("kind", "default"), [(IntegerType(), 7), (StringType(), "x"), (UUIDType(), UUID(int=7))])
+def test_a_partition_s_value_counts_more_than_the_default_even_if_it_is_null(kind: IcebergType, default: Any) -> None:
+    column = NestedField(2, "c", kind, required=False, initial_default=default)
+
+    assert without_its_column(column, None).to_pylist() == [None, None]
+    other = NestedField(2, "c", kind, required=False)
+    assert without_its_column(other, default).to_pylist() == [default, default]
+
+
+def test_a_required_column_is_not_there_in_a_partition_of_null() -> None:
+    column = NestedField(2, "c", IntegerType(), required=True, initial_default=7)
+    with pytest.raises(ProjectionError, match="lacks the required column 'c'"):
+        without_its_column(column, None)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,22 @@ def test_nanoseconds_before_1970_are_rounded_down() -> None:
     assert transformed(array, DayTransform(), TimestampType()).to_pylist() == [-1, 0, 1]
 
 
+FIRST_DAY, LAST_DAY = internal(date.min), internal(date.max)
+DAYS_OF_400_YEARS = 146_097  # after which the calendar is the same again
+
+
+@settings(deadline=None)
+@given(days=st.lists(st.integers(FIRST_DAY, LAST_DAY), max_size=20), cycles=st.integers(-14_000, 14_000))
+def test_months_and_years_are_iceberg_s_in_every_year_that_there_is(days: list[int], cycles: int) -> None:
+    days = [day for day in days if -(2**31) <= day + cycles * DAYS_OF_400_YEARS < 2**31]
+    array = pa.array([day + cycles * DAYS_OF_400_YEARS for day in days] + [None], pa.int32()).cast(pa.date32())
+    cases: list[tuple[Transform[int, int], int]] = [(MonthTransform(), 4800), (YearTransform(), 400)]
+    for transform, periods in cases:
+        function = transform.transform(DateType())
+        expected = [(function(day) or 0) + cycles * periods for day in days]
+        assert transformed(array, transform, DateType()).to_pylist() == [*expected, None]
+
+
 def test_what_a_transform_cannot_be_applied_to_is_not_known() -> None:
     assert not is_known(UnknownTransform("zorder"), StringType())
     assert not is_known(DayTransform(), StringType())
