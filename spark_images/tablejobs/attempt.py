@@ -7,7 +7,8 @@ from functools import cached_property
 from tableformat.maintenance.job import MaintenanceJob
 from tableformat.maintenance.sizing import ExecutorLimits, JobSize, Workload, size_job
 from tablejobs.container import kills_for_memory, memory_limit, processors
-from tablejobs.pods import DriverPod, OwnPod, PodsOfJob
+from tablejobs.failures import OutOfMemory
+from tablejobs.pods import DriverPod, OwnPod, PodsOfJob, count_out_of_memory, has_killed
 
 logger = logging.getLogger("tablejobs")
 
@@ -21,34 +22,45 @@ class Attempt:
     earlier_out_of_memory: int
     kills_before: int | None
     """In this container; None where the driver is no pod, since then the count is of other processes, too."""
+    driver_was_killed: bool = False
+    """In an earlier attempt of the same Job, and so within the same limits."""
     at_limit: str = ""
     """What allows its tasks no more memory, if anything does; known when it has its size."""
 
     @classmethod
     def of(cls, job: MaintenanceJob, *, cores: int | None) -> "Attempt":
         driver, own = DriverPod.from_environment(), OwnPod.from_environment()
-        earlier = job.out_of_memory
-        if own is not None and job.run is not None:
-            earlier += PodsOfJob(own).earlier_attempts_out_of_memory(job.run.name)
+        drivers = PodsOfJob(own).drivers(job.run.name) if own is not None and job.run is not None else ()
         return cls(
             driver=driver,
             limits=job.executors if driver is not None else None,
             cores=cores or processors(),
-            earlier_out_of_memory=earlier,
+            earlier_out_of_memory=job.out_of_memory + count_out_of_memory(drivers),
+            driver_was_killed=has_killed(drivers),
             kills_before=None if job.run is None else kills_for_memory(),
         )
 
     def size(self, work: Workload, *, alone: bool = False) -> JobSize:
-        """`alone`: without executors, whatever is allowed."""
-        size = size_job(
+        """`alone`: without executors, whatever is allowed.
+
+        Raises `OutOfMemory` where the attempt before this one was killed with all the memory there is for one task.
+        """
+        size = self._sized(work, alone=alone, out_of_memory=self.earlier_out_of_memory)
+        self.at_limit = size.at_limit
+        if self.driver_was_killed and not size.executors:
+            before = self._sized(work, alone=alone, out_of_memory=self.earlier_out_of_memory - 1)
+            if before.at_limit:
+                raise OutOfMemory
+        return size
+
+    def _sized(self, work: Workload, *, alone: bool, out_of_memory: int) -> JobSize:
+        return size_job(
             work,
             None if alone else self.limits,
             driver_cores=self.cores,
             driver_memory_bytes=memory_limit(),
-            out_of_memory=self.earlier_out_of_memory,
+            out_of_memory=out_of_memory,
         )
-        self.at_limit = size.at_limit
-        return size
 
     def ran_out_of_memory(self) -> bool:
         """Whether a process of this attempt was killed for it, here or in an executor."""

@@ -104,13 +104,23 @@ def count_out_of_memory(pods: Iterable[Mapping[str, Any]]) -> int:
     return sum(any(_was_killed_for_memory(status) for status in _container_statuses(pod)) for pod in pods)
 
 
+def has_killed(pods: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a container was itself killed for want of memory, and so could report nothing."""
+    ends = (_terminated(status) for pod in pods for status in _container_statuses(pod))
+    return any(end.get("reason") == "OOMKilled" for end in ends)
+
+
 def _container_statuses(pod: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return (pod.get("status") or {}).get("containerStatuses") or ()
 
 
 def _was_killed_for_memory(status: Mapping[str, Any]) -> bool:
-    terminated = (status.get("state") or {}).get("terminated") or {}
+    terminated = _terminated(status)
     return terminated.get("reason") == "OOMKilled" or _reports_it(terminated.get("message") or "")
+
+
+def _terminated(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (status.get("state") or {}).get("terminated") or {}
 
 
 def _reports_it(message: str) -> bool:
@@ -186,9 +196,9 @@ class PodsOfJob:
         self._api = api_client()
         self._core = client.CoreV1Api(self._api)
 
-    def earlier_attempts_out_of_memory(self, job_name: str) -> int:
-        """How many drivers of the same Job ended so before this one."""
-        return count_out_of_memory(self._list(f"{JOB_LABEL}={job_name}"))
+    def drivers(self, job_name: str) -> Sequence[Mapping[str, Any]]:
+        """This attempt's, and those of the Job's earlier ones."""
+        return self._list(f"{JOB_LABEL}={job_name}")
 
     def executors_out_of_memory(self) -> int:
         return count_out_of_memory(self._list(self._executors))

@@ -17,33 +17,37 @@ from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.waiting import eventually
 
 GAVE_UP, FAILED, SUCCEEDED = Ending(GIVE_UP), Ending(TRY_AGAIN), Ending(0)
-EVICTED = Ending(143, disrupted=True)
+EVICTED, EVICTED_BY_FORCE, KILLED = Ending(143, disrupted=True), Ending(137, disrupted=True), Ending(137)
 TABLE = {"catalogRef": {"name": "lake"}, "schema": {"columns": [{"name": "id", "type": "long"}]}}
 LAKE = {"configMap": {}, "warehouse": "s3://bucket/warehouse"}
-RUN = {"tableRef": {"name": "payments"}, "operation": "Compact"}
 
 
-def job(namespace: str, settings: JobSettings) -> dict[str, object]:
+def job(namespace: str, settings: JobSettings, operation: str) -> dict[str, object]:
     def metadata(name: str) -> dict[str, str]:
         return {"name": name, "namespace": namespace, "uid": name}
 
     table = parse(ManagedTable, {"metadata": metadata("payments"), "spec": TABLE})
     lake = parse(TableCatalog, {"metadata": metadata("lake"), "spec": LAKE})
-    run = parse(MaintenanceRun, {"metadata": metadata("compact"), "spec": RUN})
+    spec = {"tableRef": {"name": "payments"}, "operation": operation}
+    run = parse(MaintenanceRun, {"metadata": metadata("run"), "spec": spec})
     made = build_job(run, table, effective_policy(table, [], lake), lake, settings)
     del made["metadata"]["ownerReferences"]  # the run itself is not there
     return made
 
 
 @pytest.mark.parametrize(
-    ("endings", "reason"),
+    ("operation", "endings", "reason"),
     [
-        ([GAVE_UP], "PodFailurePolicy"),
-        ([FAILED, FAILED], "BackoffLimitExceeded"),
-        ([EVICTED, EVICTED, SUCCEEDED], None),
+        ("Compact", [GAVE_UP], "PodFailurePolicy"),
+        ("Compact", [FAILED, FAILED], "BackoffLimitExceeded"),
+        ("Compact", [EVICTED, EVICTED, SUCCEEDED], None),
+        ("Compact", [KILLED, SUCCEEDED], None),
+        ("ExpireSnapshots", [KILLED], "PodFailurePolicy"),
+        ("ExpireSnapshots", [EVICTED_BY_FORCE, SUCCEEDED], None),
     ],
 )
 def test_a_driver_that_gives_up_is_the_last_and_one_that_was_disrupted_does_not_count(
+    operation: str,
     endings: list[Ending],
     reason: str | None,
     kubernetes: KubernetesAccess,
@@ -60,12 +64,12 @@ def test_a_driver_that_gives_up_is_the_last_and_one_that_was_disrupted_does_not_
         return next(left)
 
     def conditions() -> dict[str, str]:
-        found = batch.read_namespaced_job("compact", kube_namespace).status.conditions or []
+        found = batch.read_namespaced_job("run", kube_namespace).status.conditions or []
         return {each.type: each.reason for each in found if each.status == "True"}
 
     with Kubelet(kube_api, kube_namespace, run):
         settings = JobSettings(image="jobs:1", backoff_limit=1)
-        batch.create_namespaced_job(kube_namespace, job(kube_namespace, settings))
+        batch.create_namespaced_job(kube_namespace, job(kube_namespace, settings, operation))
         final = eventually(conditions, lambda found: bool({"Complete", "Failed"} & found.keys()), seconds=120)
     assert final.get("Failed") == reason
     assert len(ended) == len(endings)

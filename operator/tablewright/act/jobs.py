@@ -42,6 +42,8 @@ TABLE_LABEL = "tablewright.dev/table"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 COMMIT_EVERY_TASKS = 64  # what is done of a large compaction stays done, whatever becomes of the rest
 
+KILLED_EXIT_CODE = 137  # by SIGKILL: for want of memory, mostly
+
 _SPREAD = (Operation.COMPACT, Operation.DELETE_EXPIRED_ROWS)  # what rewrites data files
 
 _STRATEGIES = {
@@ -82,7 +84,7 @@ def maintenance_job(
         work=_work(run, table, policy),
         dry_run=run.spec.dry_run,
         small_file_bytes=_small_file_bytes(table, policy),
-        executors=_executor_limits(policy.jobs) if run.spec.operation in _SPREAD and not run.spec.dry_run else None,
+        executors=_executor_limits(policy.jobs) if _is_spread(run) else None,
         out_of_memory=out_of_memory,
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
@@ -217,7 +219,7 @@ def build_job(
     spec: dict[str, Any] = {
         "backoffLimit": settings.backoff_limit,
         "ttlSecondsAfterFinished": settings.seconds_kept_after_end,
-        "podFailurePolicy": {"rules": _failure_rules()},
+        "podFailurePolicy": {"rules": _failure_rules(scales=_is_spread(run))},
         "template": {"metadata": {"labels": labels, **annotations}, "spec": pod},
     }
     if fields.deadline is not None:
@@ -238,12 +240,19 @@ def build_job(
     }
 
 
-def _failure_rules() -> list[dict[str, Any]]:
-    codes = {"operator": "In", "values": [GIVE_UP_EXIT_CODE]}
-    return [
-        {"action": "FailJob", "onExitCodes": {"containerName": "driver", **codes}},
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-    ]
+def _is_spread(run: MaintenanceRun) -> bool:
+    return run.spec.operation in _SPREAD and not run.spec.dry_run
+
+
+def _failure_rules(*, scales: bool) -> list[dict[str, Any]]:
+    """`scales`: whether an attempt after want of memory works in another way than the last one."""
+
+    def fail_on(code: int) -> dict[str, Any]:
+        return {"action": "FailJob", "onExitCodes": {"containerName": "driver", "operator": "In", "values": [code]}}
+
+    evicted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    # The first rule that fits holds, and whoever is evicted may be killed for it, too.
+    return [fail_on(GIVE_UP_EXIT_CODE), evicted, *(() if scales else (fail_on(KILLED_EXIT_CODE),))]
 
 
 def label_value(name: str) -> str:

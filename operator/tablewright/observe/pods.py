@@ -22,7 +22,9 @@ def pod_problem(pod: KubernetesObject) -> PodProblem | None:
         state = container.get("state") or {}
         terminated, waiting = state.get("terminated") or {}, state.get("waiting") or {}
         if terminated.get("reason") == "OOMKilled":
-            message = f"pod {name} was killed for want of memory; the next attempt gives each task more of it"
+            message = (
+                f"pod {name} was killed for want of memory: raise jobs.resources.limits.memory if it happens again"
+            )
             return PodProblem(OUT_OF_MEMORY, message)
         if waiting.get("reason") in _IMAGE:
             return PodProblem("ImageNotPulled", _said(f"pod {name}: image {container.get('image', '')}", waiting))

@@ -27,7 +27,8 @@ from tablejobs import executor
 from tablejobs.attempt import Attempt
 from tablejobs.configuration import spark_configuration
 from tablejobs.container import kills_for_memory, memory_limit, processors
-from tablejobs.pods import DRIVER_LABEL, DriverPod, count_out_of_memory
+from tablejobs.failures import OutOfMemory, classify
+from tablejobs.pods import DRIVER_LABEL, DriverPod, count_out_of_memory, has_killed
 
 LIMITS = ExecutorLimits(most=4, cores=2, memory_bytes=4 * GIB, bytes_each=GIB)
 TEMPLATE = {
@@ -240,7 +241,28 @@ def test_a_driver_whose_last_word_is_want_of_memory_counts_too() -> None:
     def word(reason: str) -> str:
         return JobReport(succeeded=False, reason=reason, message="ended").to_termination_message()
 
-    assert count_out_of_memory([said(word("OutOfMemory")), said(word("CommitConflict")), said("no report")]) == 1
+    pods = [said(word("OutOfMemory")), said(word("CommitConflict")), said("no report")]
+    assert count_out_of_memory(pods) == 1
+    assert not has_killed(pods), "that was a process of its own, or an executor"
+
+
+@pytest.mark.parametrize(("memory", "killed_before", "ends"), [(GIB, 1, True), (GIB, 0, False), (8 * GIB, 1, False)])
+def test_a_driver_that_was_killed_with_all_the_memory_there_is_for_one_task_is_the_last(
+    memory: int, killed_before: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel kills all of a container at once, nobody is left to report it: the next attempt does."""
+    monkeypatch.setattr("tablejobs.attempt.memory_limit", lambda: memory)
+    attempt = Attempt(
+        None, None, cores=2, earlier_out_of_memory=killed_before, kills_before=0, driver_was_killed=killed_before > 0
+    )
+    if not ends:
+        attempt.size(work(GIB))
+        return
+    with pytest.raises(OutOfMemory) as raised:
+        attempt.size(work(GIB))
+    failure = classify(raised.value, at_limit=attempt.at_limit)
+    assert (failure.reason, failure.try_again) == ("OutOfMemory", False)
+    assert "all of the 1024 MiB that jobs.resources.limits.memory allows: raise it" in failure.message
 
 
 @pytest.mark.parametrize(
