@@ -143,6 +143,7 @@ class MaintenanceRunStatus(StatusModel):
     reason: str | None = Field(default=None, max_length=64)
     message: Message | None = None
     job_name: str | None = Field(default=None, max_length=253)
+    held_up_since: datetime | None = None
     start_time: datetime | None = None
     completion_time: datetime | None = None
     progress: Progress | None = None

@@ -9,12 +9,18 @@ def delete_percent(health: HealthFigures) -> int:
     return min(100, health.delete_records * 100 // health.records) if health.records else 0
 
 
-def past_policy(policy: EffectivePolicy, health: HealthFigures) -> list[tuple[str, str]]:
+def past_policy(policy: EffectivePolicy, health: HealthFigures, record: OperationRecord) -> list[tuple[str, str]]:
     """What of the table's files is past what its policy tolerates: a reason, and a sentence, for each."""
     found = []
-    if policy.small_files is not None and health.small_files >= policy.small_files:
-        tolerated = f"the policy tolerates fewer than {policy.small_files}"
-        found.append(("TooManySmallFiles", f"{small_files_said(health)}; {tolerated}"))
+    limit, left = policy.small_files, record.small_files
+    if limit is not None and health.small_files >= limit:
+        sentence = f"{small_files_said(health)}; the policy tolerates fewer than {limit}"
+        if left is not None and left >= limit:  # no compaction brings that about, so a person has to
+            sentence += (
+                f", and the last compaction left {left} that have nothing to be joined with: "
+                "raise compaction.triggers.smallFiles, or partition more coarsely"
+            )
+        found.append(("TooManySmallFiles", sentence))
     limit, percent = policy.delete_ratio_trigger_percent, delete_percent(health)
     if limit is not None and percent >= limit:
         tolerated = f"the policy tolerates less than {limit} %"

@@ -170,7 +170,10 @@ def _failed(run: MaintenanceRun, reason: str, message: str, now: datetime, **tol
 
 
 def _with(run: MaintenanceRun, now: datetime, **changes: object) -> MaintenanceRunStatus:
-    update = {"observed_generation": run.metadata.generation, "cause": cause_of(run), **changes}
+    is_held_up = changes.get("phase") is Phase.PENDING and changes.get("reason") is not None
+    since = (run.status.held_up_since or now) if is_held_up else None
+    told = {"observed_generation": run.metadata.generation, "cause": cause_of(run), "held_up_since": since}
+    update = {**told, **changes}
     status = run.status.model_copy(update=update)
     decided = _with_progress(_outcome(status), status)
     conditions = merged(decided, status.conditions, generation=run.metadata.generation, now=now)

@@ -42,6 +42,8 @@ from tablewright.decide.validity import beside_what_was_known
 
 REFUSED_CREATION_RETRY = timedelta(minutes=1)  # nobody tells us when another table leaves its place
 REFUSED_RUN_RETRY = timedelta(minutes=1)  # nor when a quota has room
+USUALLY_HELD_UP_AFTER = timedelta(minutes=30)  # a cluster that grows has a new node by then
+HELD_UP_AFTER = {"Queued": timedelta(hours=24)}  # waiting is what a queue is for
 UNREADABLE_RETRY = timedelta(minutes=1)  # nor when a file is restored, or a right is given
 UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server is back, or a Secret is there
 
@@ -128,11 +130,12 @@ def _decide_present(
         maintenance = MaintenanceDecision(operations)
     else:
         maintenance = decide_maintenance(table, policy, observed, runs, operations, now)
+    held_up, held_up_from = _held_up(runs, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
         _in_sync(changes, management),
         _healthy(policy, observed.health, maintenance),
-        _maintained(maintenance.operations, broken_policies, no_runs),
+        _maintained(maintenance.operations, broken_policies, no_runs, held_up),
         *([request.complaint] if request.complaint is not None else ()),
     ]
     status = _status(table, policy, conditions, now, observed, maintenance.operations, holds.statuses)
@@ -150,7 +153,7 @@ def _decide_present(
         due=maintenance.due,
         clear_request=request.is_done,
         delete_runs=surplus_runs(runs, maintenance.operations, policy.run_history),
-        look_again_at=earliest(maintenance.wait_until, holds.look_again_at),
+        look_again_at=earliest(maintenance.wait_until, holds.look_again_at, held_up_from),
     )
 
 
@@ -190,11 +193,12 @@ def _in_sync(changes: Difference, policy: ManagementPolicy) -> Condition:
 
 
 def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: MaintenanceDecision) -> Condition:
-    past = past_policy(policy, health)
+    compaction = maintenance.operations[Operation.COMPACT]
+    past = past_policy(policy, health, compaction.record)
     if not past:
         return condition(HEALTHY, True, "WithinPolicy", small_files_said(health))
     message = "; ".join(sentence for _, sentence in past)
-    next_run = maintenance.operations[Operation.COMPACT].next_run
+    next_run = compaction.next_run
     if policy.suspended_by is not None:
         message += f"; maintenance is suspended by {policy.suspended_by}"
     elif next_run is not None:
@@ -202,13 +206,26 @@ def _healthy(policy: EffectivePolicy, health: HealthFigures, maintenance: Mainte
     return condition(HEALTHY, False, past[0][0], message)
 
 
-def _maintained(operations: Operations, broken_policies: Sequence[str], no_runs: str | None) -> Condition:
+def _held_up(runs: Sequence[MaintenanceRun], now: datetime) -> tuple[MaintenanceRun | None, datetime | None]:
+    """The run by which the table's maintenance stands still, because its pod does not start; or when one will be."""
+    for run in runs:
+        if run.status.held_up_since is not None and not run.status.is_finished:
+            counts_from = run.status.held_up_since + HELD_UP_AFTER.get(run.status.reason or "", USUALLY_HELD_UP_AFTER)
+            return (run, None) if now >= counts_from else (None, counts_from)
+    return None, None
+
+
+def _maintained(
+    operations: Operations, broken_policies: Sequence[str], no_runs: str | None, held_up: MaintenanceRun | None
+) -> Condition:
     """Whether the last runs succeeded: of each operation, the last. What only people start says nothing of upkeep."""
     if broken_policies:
         message = f"no maintenance starts until this is corrected: {'; '.join(broken_policies)}"
         return condition(MAINTAINED, False, "PolicyInvalid", message)
     if no_runs is not None:
         return condition(MAINTAINED, False, "RunRefused", no_runs)
+    if held_up is not None:
+        return condition(MAINTAINED, False, "RunHeldUp", _why_held_up(held_up))
     failing = [status for name, status in operations.items() if status.consecutive_failures and name in PRECEDENCE]
     if not failing:
         ended = [status for status in operations.values() if status.last_success is not None]
@@ -221,6 +238,14 @@ def _maintained(operations: Operations, broken_policies: Sequence[str], no_runs:
         False,
         "OperationStopped" if stopped else "RunFailed",
         "; ".join(_failure(status) for status in failing),
+    )
+
+
+def _why_held_up(run: MaintenanceRun) -> str:
+    return (
+        f"run {run.metadata.name} has been held up since {run.status.held_up_since:%Y-%m-%dT%H:%M:%SZ} "
+        f"({run.status.reason}: {run.status.message}), and the table's other runs wait for it. Its Job keeps what it "
+        "was made with: when a declaration was what had to be corrected, delete the run"
     )
 
 

@@ -15,13 +15,12 @@ from tableformat.errors import PermanentError, TablewrightError, TransientError
 from tableformat.grammar import InvalidTypeError
 from tableformat.inspection.history import NoSuchSnapshotError
 from tableformat.maintenance.holds.run import HoldRefused
-from tableformat.maintenance.rollback import CherryPickRefused
 from tablejobs.failures import classify
 
 ROOT = Path(__file__).parents[3]
 NOT_OF_A_DRIVER = {
     *[TransientError, PermanentError],
-    *[NoSuchSnapshotError, CherryPickRefused, HoldRefused, DeletionPendingError, InvalidTypeError],
+    *[NoSuchSnapshotError, HoldRefused, DeletionPendingError, InvalidTypeError],
 }
 """And those of declarations, which the operator applies itself."""
 

@@ -365,6 +365,7 @@ def test_a_trigger_holds_again_once_the_files_are_past_it_again() -> None:
     started = simulation.look(small_files=100, snapshot_id=10).start
     assert started is not None
     assert started.cause is Cause.TRIGGER
+    assert "nothing to be joined with" not in simulation.condition("Healthy")[1], "a compaction helps these"
 
 
 def test_where_a_compaction_left_many_small_files_a_quarter_more_is_needed() -> None:
@@ -372,7 +373,10 @@ def test_where_a_compaction_left_many_small_files_a_quarter_more_is_needed() -> 
     simulation.see(small_files=500)
     simulation.run_through(**DONE)
     assert simulation.look(small_files=400, snapshot_id=8).start is None
-    assert simulation.condition("Healthy")[0] == "False/TooManySmallFiles"
+    reason, message = simulation.condition("Healthy")
+    assert reason == "False/TooManySmallFiles"
+    assert "the last compaction left 400 that have nothing to be joined with" in message
+    assert "raise compaction.triggers.smallFiles, or partition more coarsely" in message
     assert simulation.look(small_files=424, snapshot_id=9).start is None
     assert simulation.look(small_files=425, snapshot_id=10).start is not None
 
