@@ -72,7 +72,9 @@ app.add_typer(hold.app, name="hold", rich_help_panel=_TABLES)
 def everywhere(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=lambda wanted: _show_version(wanted), help="Its version."),
+        typer.Option(
+            "--version", is_eager=True, callback=lambda wanted: _show_version(wanted), help="Show the version, and end."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -94,7 +96,7 @@ def operator(
         typer.Option("--namespace", "--namespaces", "-n", help="Watch only these, given once each or as a,b (all)."),
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="A kubeconfig file (default: the pod's own access).")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Tables worked on at the same time.")] = 4,
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Objects worked on at the same time.")] = 4,
     max_concurrent_runs: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs under way at the same time, of all tables.")
     ] = 20,
@@ -124,7 +126,8 @@ def operator(
         float, typer.Option(min=0, max=3600, help="How long passes may take to end after SIGTERM.")
     ] = 20.0,
     table_metrics: Annotated[
-        int, typer.Option(min=0, help="Of how many tables /metrics tells the figures, each by itself; 0 of none.")
+        int,
+        typer.Option(min=0, help="Of how many tables /metrics tells figures and troubles, each by itself; 0 of none."),
     ] = 1000,
     log_format: Annotated[
         LogFormat, typer.Option(help="Lines to read, or lines to search; of jobs, too.")

@@ -74,11 +74,11 @@ class CompactionOptions(BaseModel):
         if not self.small_below < self.target_file_bytes < self.large_above:
             raise ValueError("min_file_bytes < target_file_bytes < max_file_bytes must hold")
         if self.strategy == Strategy.Z_ORDER and not 2 <= len(self.order) <= 8:
-            raise ValueError("order must name two to eight columns to cluster by with strategy zorder")
+            raise ValueError("strategy zorder needs two to eight columns to cluster by")
         if self.strategy == Strategy.Z_ORDER and any(column.is_directed for column in self.order):
-            raise ValueError("order must name columns alone with strategy zorder, which has no direction")
+            raise ValueError("strategy zorder takes columns alone, without a direction")
         if self.strategy == Strategy.BIN_PACK and self.order:
-            raise ValueError("order has no meaning with strategy binpack; use sort or zorder")
+            raise ValueError("strategy binpack takes no columns to order by: choose sort or zorder")
         return self
 
     @property
