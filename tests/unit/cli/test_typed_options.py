@@ -36,5 +36,5 @@ def test_a_column_that_is_not_named_is_asked_for_by_the_options_own_name() -> No
 
 def test_a_z_order_has_no_direction() -> None:
     order = order_option("by", ["ts desc", "city"])
-    with pytest.raises(InputError, match="columns alone with strategy zorder"):
+    with pytest.raises(InputError, match="strategy zorder takes columns alone"):
         options_of(CompactionOptions, {}, {"strategy": "zorder", "order": order})
