@@ -11,12 +11,14 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ServerError, ServiceUnavailableError
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Identifier
 from requests.exceptions import RequestException
 
@@ -58,16 +60,29 @@ def require_not_shared(table: Table, catalog: Catalog) -> None:
 
 def require_no_other_name(table: Table, catalog: Catalog) -> None:
     """Raises `SharedLocation` if another table of the catalog has its metadata where this one has it."""
-    known = (table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log))
-    folders = {_folder(location) for location in known}
-    for other, listed in _others(catalog, table.name()):
+    other = other_name(catalog, table.name(), table.metadata_location, table.metadata)
+    if other is not None:
+        raise SharedLocation(
+            f"table {'.'.join(table.name())}: table {'.'.join(other.identifier)} has its metadata in the same folder "
+            f"({other.location}), as one table under two names has, and may need the same files; nothing was deleted. "
+            "Drop one of the names without its files, or move one of the tables"
+        )
+
+
+class OtherName(NamedTuple):
+    identifier: Identifier
+    location: str
+    """Of its metadata."""
+
+
+def other_name(catalog: Catalog, own: Identifier, metadata_location: str, metadata: TableMetadata) -> OtherName | None:
+    """A table of the catalog with another name that has its metadata where this one has it, or had it."""
+    folders = {_folder(metadata_location), *(_folder(entry.metadata_file) for entry in metadata.metadata_log)}
+    for other, listed in _others(catalog, own):
         location = _metadata_location(catalog, other) if listed is None else listed.location
         if location is not None and _folder(location) in folders:
-            raise SharedLocation(
-                f"table {'.'.join(table.name())}: table {'.'.join(other)} has its metadata in the same folder "
-                f"({location}), as one table under two names has, and may need the same files; nothing was deleted. "
-                "Drop one of the names without its files, or move one of the tables"
-            )
+            return OtherName(other, location)
+    return None
 
 
 def _folder(location: str) -> tuple[str, ...]:

@@ -65,19 +65,24 @@ class AddressedTable:
 
 def address(name: str, options: AddressOptions) -> AddressedTable:
     """The table of this name, which is there: `namespace.table`, or in a folder also the declaration's own name."""
+    found = place(name, options)
+    found.load()
+    return found
+
+
+def place(name: str, options: AddressOptions) -> AddressedTable:
+    """Where a table of this name is or would be; its catalog is there."""
     if options.folder is not None:
         if options.catalog is not None or options.uri is not None:
             raise InputError("give a folder with -f, or a catalog with --catalog or --catalog-uri, not both")
         declarations = read_folder(options.folder)
-        return address_declared(find_declared(name, declarations), declarations, options.folder, options.state)
+        return _place_declared(find_declared(name, declarations), declarations, options.folder, options.state)
     config = catalog_config(options)
     identifier = _identifier(name)
     opened = _open(config)
     if opened is None:
         raise InputError(f"there is no table {name}: the catalog {config.name} is still to be made")
-    found = AddressedTable(config, opened, identifier)
-    found.load()
-    return found
+    return AddressedTable(config, opened, identifier)
 
 
 def catalog_config(options: AddressOptions) -> PyIcebergConfig:
@@ -130,19 +135,25 @@ def address_declared(
     table: ManagedTable, declarations: Declarations, folder: Path, state: Path | None
 ) -> AddressedTable:
     """A table of a folder that is read already, which is there."""
-    place = state_folder(folder, state)
-    catalog = catalog_of(table, declarations.catalogs, place)
+    found = _place_declared(table, declarations, folder, state)
+    found.load()
+    return found
+
+
+def _place_declared(
+    table: ManagedTable, declarations: Declarations, folder: Path, state: Path | None
+) -> AddressedTable:
+    own = state_folder(folder, state)
+    catalog = catalog_of(table, declarations.catalogs, own)
     config = catalog.config({})
-    state_of_folder = EmbeddedState(place)
+    state_of_folder = EmbeddedState(own)
     state_of_folder.look()
     known = state_of_folder.remembered(table)
     policy = policy_of(table, declarations)
-    opened = None if is_embedded_and_unmade(declarations.catalogs, place) else _open(config)
+    opened = None if is_embedded_and_unmade(declarations.catalogs, own) else _open(config)
     if opened is None:
         raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `tablewright apply -f {folder}`")
-    found = AddressedTable(config, opened, table.identifier, known, catalog, policy)
-    found.load()
-    return found
+    return AddressedTable(config, opened, table.identifier, known, catalog, policy)
 
 
 def _identifier(name: str) -> tuple[str, ...]:

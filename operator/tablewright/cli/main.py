@@ -19,6 +19,7 @@ from tablewright.cli.commands.get import describe, get
 from tablewright.cli.commands.history import diff, history
 from tablewright.cli.commands.inspect import inspect
 from tablewright.cli.commands.plan import plan
+from tablewright.cli.commands.register import register
 from tablewright.cli.commands.report import report
 from tablewright.cli.commands.validate import validate
 from tablewright.cli.exits import EXIT_CODES_HELP, ExitCode
@@ -62,6 +63,7 @@ for _command, _panel in (
     (run.rollback, _TABLES),
     (run.cherry_pick, _TABLES),
     (export, _TABLES),
+    (register, _TABLES),
 ):
     app.command(cls=OnceEach, rich_help_panel=_panel, help=_help(_command))(_command)
 app.add_typer(run.app, name="run", rich_help_panel=_TABLES)

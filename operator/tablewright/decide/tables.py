@@ -164,8 +164,9 @@ def _before_acting(status: ManagedTableStatus, table: ManagedTable) -> ManagedTa
 
 def _missing(known: TableIdentity) -> Condition:
     message = (
-        f"the table {known.uuid} is no longer in the catalog; nothing is created in its place: register it again from "
-        f"{known.metadata_location}, or delete and re-apply this object for a new, empty table"
+        f"the table {known.uuid} is no longer in the catalog; nothing is created in its place: register it "
+        f"again from {known.metadata_location} (tablewright register), or delete and re-apply this object for a new, "
+        "empty table"
     )
     return condition(READY, False, "TableMissing", message)
 
