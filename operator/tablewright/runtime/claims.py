@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from tableformat.catalogs.naming import KIND_TABLE, object_name
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.table import ManagedTable, default_identifier
+from tablewright.runtime.keys import place_of
 
 Place = tuple[str, str]  # of an object: namespace and name
 Key = TypeVar("Key")
@@ -33,7 +34,7 @@ class Claims:
 
     def put(self, obj: KubernetesObject) -> list[Place]:
         """Returns the objects that claim the same table, if the claim is new to them."""
-        claim, place = _claim(obj), _place(obj)
+        claim, place = _claim(obj), place_of(obj)
         with self._lock:
             if claim is None or self._claims.get(place) == claim:
                 return []
@@ -46,7 +47,7 @@ class Claims:
 
     def remove(self, obj: KubernetesObject) -> list[Place]:
         """Returns the objects that claim the same table."""
-        place = _place(obj)
+        place = place_of(obj)
         with self._lock:
             claim = self._claims.get(place)
             self._forget(place)
@@ -87,13 +88,9 @@ def _discard(sets: dict[Key, set[Member]], key: Key, member: Member) -> None:
         del sets[key]
 
 
-def _place(obj: KubernetesObject) -> Place:
-    return obj["metadata"]["namespace"], obj["metadata"]["name"]
-
-
 def _claim(obj: KubernetesObject) -> _Claim | None:
     """Read from the object itself, at every event; None of one that names no table, as its pass says."""
-    spec, place = obj.get("spec") or {}, _place(obj)
+    spec, place = obj.get("spec") or {}, place_of(obj)
     try:
         catalog, declared = spec["catalogRef"]["name"], spec.get("identifier")
         identifier = default_identifier(*place) if declared is None else (declared["namespace"], declared["name"])

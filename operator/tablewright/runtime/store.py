@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.run import MaintenanceRun
+from tablewright.runtime.keys import place_of
 
 Value = TypeVar("Value")
 
@@ -30,7 +31,7 @@ class ObjectStore:
 
     def put(self, kind: str, obj: KubernetesObject) -> bool:
         """Takes the object in, unless a newer version of it is known already, and says whether it did."""
-        namespace, name = _place(obj)
+        namespace, name = place_of(obj)
         with self._lock:
             if obj["metadata"].get("uid") in self._deleted:
                 return False
@@ -73,14 +74,14 @@ class ObjectStore:
                 value: Value = known[1][make]
                 return value
         value = make(obj)
-        namespace, name = _place(obj)
+        namespace, name = place_of(obj)
         with self._lock:
             if any(objects.get(name) is obj for (_, where), objects in self._objects.items() if where == namespace):
                 self._derived.setdefault(id(obj), (obj, {}))[1][make] = value
         return value
 
     def _remove(self, kind: str, obj: KubernetesObject) -> None:
-        namespace, name = _place(obj)
+        namespace, name = place_of(obj)
         uid = obj["metadata"].get("uid")
         if uid:
             self._deleted[uid] = None
@@ -96,10 +97,6 @@ class ObjectStore:
             names.discard(name)
             if not names:
                 del self._runs_of[namespace, _table_of(known)]
-
-
-def _place(obj: KubernetesObject) -> tuple[str, str]:
-    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _compact(obj: KubernetesObject) -> KubernetesObject:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -19,6 +20,7 @@ from pyiceberg.types import LongType, NestedField
 
 from tableformat.catalogs import SqlConfig
 from tableformat.catalogs.sql import SharedSqlCatalog
+from tableformat.inspection import snapshot_files
 from tableformat.locations import Place
 
 IDENTIFIER = ("db", "events")
@@ -138,3 +140,16 @@ def on_disk(table: Table, *, records: bool = False) -> set[str]:
 
 def records_of(table: Table) -> Iterator[str]:
     return (path for path in on_disk(table, records=True) if "_tablewright" in path)
+
+
+def row_ids(table: Table) -> dict[int, int]:
+    """By each row's `id`: those of format version 3, given by the files or written into them."""
+    found: dict[int, int] = {}
+    files = snapshot_files(table.io, head(table.refresh())).data
+    for path, first in zip(files["path"].to_pylist(), files["first_row_id"].to_pylist(), strict=True):
+        with table.io.new_input(path).open() as stream:
+            rows = pq.read_table(stream).to_pylist()
+        for place, row in enumerate(rows):
+            own = row.get("_row_id")
+            found[row["id"]] = first + place if own is None else own
+    return found

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import CommitTableResponse, Table
@@ -15,11 +14,20 @@ from tableformat.commits.delta import Delta, snapshot_with_delta
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID
-from tableformat.inspection import snapshot_files
 from tableformat.maintenance import InProcessExecutor
 from tableformat.maintenance.compaction import CompactionOptions, compact
 from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
-from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, append, create, head, later, read, stage
+from tests.integration.maintenance.tables import (
+    IDENTIFIER,
+    LocalCatalog,
+    append,
+    create,
+    head,
+    later,
+    read,
+    row_ids,
+    stage,
+)
 
 
 def rewrite(catalog: Catalog) -> None:
@@ -94,19 +102,6 @@ def test_rows_that_are_numbered_meanwhile_keep_their_ids(
     append(table, 6)
     catalog.commit_table(table, (), (WriteFormatV3Update(),))
 
-    def row_ids() -> dict[int, int]:
-        """By each row's value."""
-        found: dict[int, int] = {}
-        files = snapshot_files(table.io, head(table.refresh())).data
-        for path, first in zip(files["path"].to_pylist(), files["first_row_id"].to_pylist(), strict=True):
-            with table.io.new_input(path).open() as stream:
-                rows = pq.read_table(stream).to_pylist()
-            found |= {
-                row["id"]: first + place if row.get("_row_id") is None else row["_row_id"]
-                for place, row in enumerate(rows)
-            }
-        return found
-
     given: dict[int, int] = {}
 
     class Racing(LocalCatalog):
@@ -115,7 +110,7 @@ def test_rows_that_are_numbered_meanwhile_keep_their_ids(
         ) -> CommitTableResponse:
             if not given:
                 commit_on_main(catalog, IDENTIFIER, empty_delete, run_id="empty delete")
-                given.update(row_ids())
+                given.update(row_ids(catalog.load_table(IDENTIFIER)))
             return super().commit_table(table, requirements, updates)
 
     racing = Racing(tmp_path)
@@ -123,4 +118,4 @@ def test_rows_that_are_numbered_meanwhile_keep_their_ids(
     racing.close()
 
     assert head(table.refresh()).summary["manifests-replaced"] == "6"  # type: ignore[index]
-    assert row_ids() == given
+    assert row_ids(table) == given

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import InputFile
@@ -21,9 +20,8 @@ from tableformat.commits.delta import Delta, snapshot_with_delta
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID
-from tableformat.inspection import snapshot_files
 from tableformat.maintenance.retention import RowRetentionOptions, RowRetentionResult, remove_old_rows
-from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, head, read
+from tests.integration.maintenance.tables import IDENTIFIER, LocalCatalog, head, read, row_ids
 
 NOW = datetime.now(UTC) + timedelta(hours=2)  # ahead of what is committed, however long the suite has been running
 MONTH = RowRetentionOptions(column="at", max_age_ms=30 * 24 * 3600 * 1000)
@@ -80,19 +78,6 @@ def put(table: Table, *rows: tuple[int, int]) -> None:
 def run(catalog: LocalCatalog) -> RowRetentionResult:
     now = NOW + timedelta(minutes=1)
     return remove_old_rows(catalog, IDENTIFIER, MONTH, run_id="run", now=now, sleep=lambda _: None)
-
-
-def row_ids(table: Table) -> dict[int, int]:
-    """By each row's value."""
-    found: dict[int, int] = {}
-    files = snapshot_files(table.io, head(table.refresh())).data
-    for path, first in zip(files["path"].to_pylist(), files["first_row_id"].to_pylist(), strict=True):
-        with table.io.new_input(path).open() as stream:
-            rows = pq.read_table(stream).to_pylist()
-        for place, row in enumerate(rows):
-            own = row.get("_row_id")
-            found[row["id"]] = first + place if own is None else own
-    return found
 
 
 def test_rows_that_are_numbered_meanwhile_keep_their_ids(catalog: LocalCatalog, raced: RacedCatalog) -> None:
