@@ -28,7 +28,7 @@ def main(command: list[str]) -> int:
     system_temp = Path(tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
     # Outside CI other programs use these folders, and people edit the checkout, while a run goes on.
-    watched = (_names(system_temp), _at_home(), _checkout_state()) if os.environ.get("CI") else None
+    watched = (_names(system_temp), _elsewhere(), _checkout_state()) if os.environ.get("CI") else None
     # What a shell starts in the background ignores Ctrl-C, and so would every process of the run: tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
@@ -41,7 +41,7 @@ def main(command: list[str]) -> int:
     if watched is not None:
         strays = _names(system_temp) - watched[0] - {scratch.name}
         problems += [f"file {system_temp / name}" for name in sorted(strays) if name.startswith(STRAYS)]
-        problems += [f"file {path}" for path in sorted(_at_home() - watched[1])]
+        problems += [f"file {path}" for path in sorted(_elsewhere() - watched[1])]
         problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - watched[2])]
     shutil.rmtree(scratch, ignore_errors=True)
     for problem in problems:
@@ -76,9 +76,9 @@ def _names(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir() if entry.exists() and entry.owner() == _user()}
 
 
-def _at_home() -> set[Path]:
-    """What programs keep there unasked, each in a folder of its own."""
-    folders = (Path.home(), Path.home() / ".config", Path.home() / ".kube")
+def _elsewhere() -> set[Path]:
+    """What programs keep at home unasked, each in a folder of its own; and what a made-up path led to, run by root."""
+    folders = (Path("/"), Path.home(), Path.home() / ".config", Path.home() / ".kube")
     return {folder / name for folder in folders if folder.is_dir() for name in _names(folder)}
 
 

@@ -99,9 +99,7 @@ def _required_java() -> str:
 def _refuse_old_java(java: str) -> None:
     """Asked when Spark did not start, because all that is said then is that Java ended; asking costs a JVM's start."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run(
-            [java, "-XX:-UsePerfData", "-version"], capture_output=True, text=True, timeout=30, check=False
-        ).stderr
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
         version = re.search(r'version "(?:1\.)?(\d+)', told)  # the eighth called itself 1.8
         if version is not None and int(version[1]) < _OLDEST_JAVA:
             raise _java_missing(f"{java} is version {version[1]}")

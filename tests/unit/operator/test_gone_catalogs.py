@@ -1,6 +1,7 @@
 """A catalog that is not declared any more is let go: preview environments come and go, and each may have its own."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,9 @@ LAKE = Key("TableCatalog", "sales", "lake")
 
 
 @pytest.fixture
-def world() -> World:
+def world(tmp_path: Path) -> World:
     """The catalog and its Secret were read, and a table asked it for the places of all others."""
-    world = World()
+    world = World({**CATALOG, "warehouse": f"file://{tmp_path}"})
     world.server.answers["/secrets/"] = Answer(200, {"data": {}})
     world.see("ManagedTable", "events", TABLE)
     world.reconcile("TableCatalog", "lake")
