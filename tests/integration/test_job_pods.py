@@ -46,4 +46,5 @@ def test_a_driver_that_may_have_no_executors_knows_of_the_kill_before_it(
     )
     attempt = Attempt.of(job, cores=2)
     assert attempt.earlier_out_of_memory == 2, "of the run before, and of the pod before"
+    assert attempt.driver_was_killed, "so it may end before it begins"
     assert attempt.driver is None
