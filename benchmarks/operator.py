@@ -241,6 +241,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--patience", type=int, default=3600, help="seconds to wait for all tables")
     with tempfile.TemporaryDirectory(prefix="tablewright-benchmark-") as folder:
+        os.environ["KUBECACHEDIR"] = f"{folder}/kubectl"  # it is in the home folder otherwise
         measure(parser.parse_args(), Path(folder))
 
 

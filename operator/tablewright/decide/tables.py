@@ -42,10 +42,10 @@ from tablewright.decide.validity import beside_what_was_known
 
 REFUSED_CREATION_RETRY = timedelta(minutes=1)  # nobody tells us when another table leaves its place
 REFUSED_RUN_RETRY = timedelta(minutes=1)  # nor when a quota has room
-USUALLY_HELD_UP_AFTER = timedelta(minutes=30)  # a cluster that grows has a new node by then
-HELD_UP_AFTER = {"Queued": timedelta(hours=24)}  # waiting is what a queue is for
 UNREADABLE_RETRY = timedelta(minutes=1)  # nor when a file is restored, or a right is given
 UNUSABLE_CATALOG_RETRY = timedelta(seconds=30)  # nobody tells us when a server is back, or a Secret is there
+USUALLY_HELD_UP_AFTER = timedelta(minutes=30)  # a cluster that grows has a new node by then
+HELD_UP_AFTER = {"Queued": timedelta(hours=24)}  # waiting is what a queue is for
 
 
 def decide_table(

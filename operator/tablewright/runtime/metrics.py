@@ -23,7 +23,6 @@ from tablewright.runtime.store import ObjectStore
 
 MOST_TABLES = 1000  # with figures of their own: more series than that are a database, not a monitor
 _OF_WELL_BEING = (READY, IN_SYNC, HEALTHY, MAINTAINED)  # others are there only while something goes on
-_TROUBLE_LABELS = ("condition", "status", "reason")
 _PASSES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _RUNS = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800)
 _FIGURES = {  # of status.health -> name, help
@@ -155,7 +154,8 @@ class _Tables(Collector):
     def _troubles(self, tables: Sequence[KubernetesObject]) -> Metric:
         """So that an alert can say which table it is: what is well has no series, and costs none."""
         text = "1 for each condition of a table that does not hold, with its reason"
-        family = GaugeMetricFamily("tablewright_table_trouble", text, labels=("namespace", "table", *_TROUBLE_LABELS))
+        labels = ("namespace", "table", "condition", "status", "reason")
+        family = GaugeMetricFamily("tablewright_table_trouble", text, labels=labels)
         troubled = ((table, _troubles_of(table)) for table in tables)
         for table, troubles in islice((each for each in troubled if each[1]), self._most_tables):
             for trouble in troubles:
