@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tablejobs.pods import DriverPod
 logger = logging.getLogger("tablejobs")
 
 _OLDEST_JAVA = 17
+_NO_TRACES = ("-XX:-UsePerfData",)  # in the shared folder for temporary files
 _SECONDS_TO_STOP = 20
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LOGGING = """rootLogger.level = error
@@ -55,8 +57,9 @@ def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None)
         builder = builder.config(name, value)
     session: SparkSession | None = None
     try:
-        with _signals_postponed():
-            session = builder.getOrCreate()
+        # In the main thread PySpark would take Ctrl-C for itself, and fail on one that comes while it still starts.
+        with _signals_postponed(), ThreadPoolExecutor(1) as thread:
+            session = thread.submit(builder.getOrCreate).result()
     except BaseException as error:
         if session is not None:
             stop_session(session)
@@ -68,7 +71,7 @@ def start_session(scratch: Path, size: JobSize, driver: DriverPod | None = None)
 
 @contextlib.contextmanager
 def _signals_postponed() -> Iterator[None]:
-    """What asks this process to end waits until the JVM is there.
+    """What asks this process to end waits until the JVM is there, or has failed to start.
 
     PySpark's launcher, when it is interrupted, removes the folder in which the JVM that it has begun would say that
     it is ready; and a JVM that finds no such folder stays for ever.
@@ -83,8 +86,8 @@ def _signals_postponed() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if came:
-        signal.raise_signal(came[0])
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _required_java() -> str:
@@ -99,7 +102,8 @@ def _required_java() -> str:
 def _refuse_old_java(java: str) -> None:
     """Asked when Spark did not start, because all that is said then is that Java ended; asking costs a JVM's start."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        asked = [java, *_NO_TRACES, "-version"]
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False).stderr
         version = re.search(r'version "(?:1\.)?(\d+)', told)  # the eighth called itself 1.8
         if version is not None and int(version[1]) < _OLDEST_JAVA:
             raise _java_missing(f"{java} is version {version[1]}")

@@ -241,7 +241,8 @@ def test_without_java_one_message_says_what_to_install_and_nothing_is_changed(tm
 
 OLD_JAVA = """\
 #!/bin/sh
-if [ "$1" = -version ]; then echo 'openjdk version "11.0.21" 2023-10-17' >&2; exit 0; fi
+echo "$@" >> "$0.calls"
+if [ "$2" = -version ]; then echo 'openjdk version "11.0.21" 2023-10-17' >&2; exit 0; fi
 echo 'java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main' >&2
 exit 1
 """
@@ -256,6 +257,8 @@ def test_with_a_java_that_is_too_old_the_message_says_so(tmp_path: Path) -> None
     ended = run_cli("run", "compact", "events", "-f", tmp_path, JAVA_HOME=str(tmp_path / "jdk"))
     assert ended.code == 1
     assert f"(JavaMissing): Spark needs Java 17 or later, and {java} is version 11: install it" in ended.err
+    calls = Path(f"{java}.calls").read_text().splitlines()
+    assert all("-XX:-UsePerfData" in call for call in calls), "or Java leaves a folder in the one for temporary files"
     assert len(table.refresh().inspect.data_files()) == 6
 
 
