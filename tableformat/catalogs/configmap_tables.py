@@ -105,16 +105,17 @@ class TableObjects:
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         self._settle(source)
-        if self.read(source) is None:
+        entry = self._find(source)
+        if entry is None or self._pointer(entry) is None:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(source)}")
-        move = uuid.uuid4().hex
+        move, table_uuid = uuid.uuid4().hex, entry.record.table_uuid
         self._reserve(source, target, move)
-        self._mark_moved(source, target, move)
+        self._mark_moved(source, target, move, table_uuid)
         try:
             self._settle(target)
         except DeletionPendingError as pending:  # the table has its new name all the same
             logger.warning("the old object of a renamed table stays for now: %s", pending)
-        self._take_back_if_target_was_taken(source, target, move)
+        self._take_back_if_target_was_taken(source, target, move, table_uuid)
 
     def _reserve(self, source: Identifier, target: Identifier, move: str) -> None:
         backoff = Backoff(SMALL_WRITES)
@@ -132,13 +133,15 @@ class TableObjects:
             except WriteOutcome as outcome:
                 wait_or_give_up(backoff, f"reserve the name {'.'.join(target)}", outcome)
 
-    def _mark_moved(self, source: Identifier, target: Identifier, move: str) -> None:
+    def _mark_moved(self, source: Identifier, target: Identifier, move: str, table_uuid: uuid.UUID) -> None:
         backoff = Backoff(SMALL_WRITES)
         while True:
             entry = self._find(source)
             if entry and entry.record.moved_to == Move(target, move):
                 return
             if entry is None or self._pointer(entry) is None:
+                if self._is_at(target, table_uuid):
+                    return  # the mark was set though no answer said so, and somebody finished the rename
                 self._release(target, move)
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(source)}")
             if entry.record.moved_from is not None:
@@ -152,21 +155,29 @@ class TableObjects:
             except WriteOutcome as outcome:
                 wait_or_give_up(backoff, f"rename {'.'.join(source)} to {'.'.join(target)}", outcome)
 
-    def _take_back_if_target_was_taken(self, source: Identifier, target: Identifier, move: str) -> None:
+    def _take_back_if_target_was_taken(
+        self, source: Identifier, target: Identifier, move: str, table_uuid: uuid.UUID
+    ) -> None:
         """Between reserving a name and moving to it, a creator that saw no move yet may have taken the name."""
         backoff = Backoff(SMALL_WRITES)
         while True:
             entry = self._find(source)
-            if entry is None or entry.record.moved_to != Move(target, move):
-                return
-            if self._pointer(entry) is None:
-                return  # moved; only the old object is still to be deleted, which the next write does
-            try:
-                self._store.replace(entry.object, replace(entry.record, moved_to=None).to_data())
-            except WriteOutcome as outcome:
-                wait_or_give_up(backoff, f"take back the rename of {'.'.join(source)}", outcome)
-                continue
+            if entry is None or self._pointer(entry) is None:
+                return  # moved; at most the old object is still to be deleted, which the next write does
+            if entry.record.moved_to == Move(target, move):
+                try:
+                    self._store.replace(entry.object, replace(entry.record, moved_to=None).to_data())
+                except WriteOutcome as outcome:
+                    wait_or_give_up(backoff, f"take back the rename of {'.'.join(source)}", outcome)
+                    continue
+            elif entry.record.table_uuid != table_uuid or self.read(target) is None:
+                return  # moved, and the old name has another table by now, or the table went back to it
+            # else a commit, to which the mark meant nothing, has taken it away
             raise TableAlreadyExistsError(f"Table {'.'.join(target)} already exists")
+
+    def _is_at(self, identifier: Identifier, table_uuid: uuid.UUID) -> bool:
+        pointer = self.read(identifier)
+        return pointer is not None and pointer.table_uuid == table_uuid
 
     def _release(self, target: Identifier, move: str) -> None:
         """A reservation that stays behind is harmless, so one attempt is enough."""
