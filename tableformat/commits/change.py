@@ -20,9 +20,10 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, ValidatableTab
 from pyiceberg.typedef import Identifier
 from typing_extensions import override
 
-from tableformat.backoff import READS, Backoff, RetryPolicy, commit_policy
+from tableformat.backoff import Backoff, RetryPolicy, commit_policy
 from tableformat.catalogs.format_v3 import WriteFormatV3Update
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown, EncryptedTable
+from tableformat.commits.lookup import load_as_it_is
 from tableformat.errors import PermanentError
 from tableformat.properties import is_encrypted
 
@@ -72,7 +73,7 @@ def commit_change(
     backoff: Backoff | None = None
     unknown: Exception | None = None
     while True:
-        table = _load(catalog, identifier, unknown, sleep)
+        table = load_as_it_is(catalog, identifier, unknown, sleep)
         change = prepare(table)
         if change is None:
             return table
@@ -95,7 +96,7 @@ def commit_change(
                     f"table {name}: {backoff.attempts} attempts to commit ended without a certain outcome ({unknown}), "
                     "and the table does not show it yet. Run again; no file was removed."
                 ) from failure
-            table = _load(catalog, identifier, failure, sleep)
+            table = load_as_it_is(catalog, identifier, failure, sleep)
             if prepare(table) is None:  # a client that repeats requests by itself may call a commit lost that landed
                 return table
             raise CommitConflict(
@@ -118,21 +119,3 @@ def _policy(table: Table) -> RetryPolicy:
     if TableProperties.COMMIT_NUM_RETRIES in table.metadata.properties:
         return policy
     return replace(policy, retries=_RETRIES)
-
-
-def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, sleep: Callable[[float], None]) -> Table:
-    """The table as it is now; while an outcome is open, harder to put off."""
-    backoff = Backoff(READS, sleep=sleep)
-    while True:
-        try:
-            return catalog.load_table(identifier)
-        except NoSuchTableError:
-            raise
-        except Exception as error:
-            if unknown is None:
-                raise
-            if not backoff.wait():
-                raise CommitOutcomeUnknown(
-                    f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and looking it up "
-                    f"failed ({error}). Run again; no file was removed."
-                ) from error

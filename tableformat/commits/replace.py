@@ -22,6 +22,7 @@ from pyiceberg.typedef import Identifier
 from tableformat.commits.change import swap
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
 from tableformat.commits.head import on_main
+from tableformat.commits.lookup import load_as_it_is, outcome_unknown
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.commits.runs import RUN_ID
@@ -34,8 +35,6 @@ logger = logging.getLogger(__name__)
 # A table's commit.retry properties are for its writers, who have to give up some time; these are maintenance's own.
 _RETRIES = 300
 _FIRST_WAIT, _LONGEST_WAIT = 0.01, 1.0
-_LOOKUPS = 5
-_LOOKUP_WAIT = 0.1
 
 
 def commit_replacement(
@@ -52,7 +51,9 @@ def commit_replacement(
     """
     attempts: _Attempts | None = None
     while True:
-        table = _load(catalog, identifier, attempts.last_failure if attempts else None, sleep)
+        # Not even a lost race is believed unseen: a client that repeats requests by itself, as PyIceberg's of Glue
+        # does, takes the refusal of the repetition for the answer, although the first copy was applied.
+        table = load_as_it_is(catalog, identifier, attempts.last_failure if attempts else None, sleep)
         attempts = attempts or _Attempts(CommitMemory(table.metadata.new_snapshot_id()))
         if landed := attempts.landed(table):
             return landed
@@ -62,14 +63,14 @@ def commit_replacement(
         except CommitConflict as conflict:
             attempts.give_up(table)
             if attempts.unknown is not None and attempts.may_still_land(table):
-                raise _unknown(
+                raise outcome_unknown(
                     identifier, attempts.unknown, f"the table does not fit any more ({conflict})"
                 ) from conflict
             raise
         except BaseException as error:
             attempts.give_up(table)
             if attempts.unknown is not None and isinstance(error, Exception):
-                raise _unknown(identifier, attempts.unknown, f"the next attempt failed ({error})") from error
+                raise outcome_unknown(identifier, attempts.unknown, f"the next attempt failed ({error})") from error
             raise
         if attempts.swap(table, prepared):
             return prepared.snapshot
@@ -100,7 +101,7 @@ class _Attempts:
         except PermanentError as error:  # refused, and so certainly not applied
             self.give_up(table)
             if self.unknown is not None:
-                raise _unknown(table.name(), self.unknown, f"the next attempt was refused ({error})") from error
+                raise outcome_unknown(table.name(), self.unknown, f"the next attempt was refused ({error})") from error
             raise
         except Exception as error:
             name = ".".join(table.name())
@@ -131,33 +132,6 @@ class _Attempts:
             self.memory.remove_unused(table.io)
 
 
-def _load(catalog: Catalog, identifier: Identifier, unknown: Exception | None, sleep: Callable[[float], None]) -> Table:
-    """The table as it is now; after an attempt, harder to put off.
-
-    Not even a lost race is believed unseen: a client that repeats requests by itself, as PyIceberg's of Glue does,
-    takes the refusal of the repetition for the answer, although the first copy was applied.
-    """
-    for lookup in range(_LOOKUPS):
-        try:
-            return catalog.load_table(identifier)
-        except NoSuchTableError:
-            raise
-        except Exception as error:
-            if unknown is None:
-                raise
-            if lookup == _LOOKUPS - 1:
-                raise _unknown(identifier, unknown, f"looking it up failed ({error})") from error
-            sleep(_LOOKUP_WAIT * 2**lookup)
-    raise AssertionError("unreachable")
-
-
-def _unknown(identifier: Identifier, unknown: Exception, then: str) -> CommitOutcomeUnknown:
-    return CommitOutcomeUnknown(
-        f"table {'.'.join(identifier)}: a commit's outcome is unknown ({unknown}), and {then}. Run again with the same "
-        "run id; no file was removed."
-    )
-
-
 def _wait(attempt: int) -> float:
     """Short, growing slowly, and never the same for two that race each other."""
     return min(_FIRST_WAIT * 1.2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1)  # noqa: S311 - no secret
@@ -166,7 +140,7 @@ def _wait(attempt: int) -> float:
 def _last_look(
     catalog: Catalog, identifier: Identifier, attempts: _Attempts, sleep: Callable[[float], None]
 ) -> Snapshot:
-    table = _load(catalog, identifier, attempts.last_failure, sleep)
+    table = load_as_it_is(catalog, identifier, attempts.last_failure, sleep)
     if landed := attempts.landed(table):
         return landed
     name = ".".join(identifier)

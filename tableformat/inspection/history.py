@@ -17,6 +17,7 @@ from pyiceberg.types import NestedField
 
 from tableformat.errors import PermanentError
 from tableformat.grammar import type_text
+from tableformat.inspection.ancestry import ancestry
 from tableformat.inspection.manifests import content_range, read_entries, read_manifests
 
 
@@ -50,7 +51,8 @@ def snapshot_history(metadata: TableMetadata) -> tuple[HistoryEntry, ...]:
     refs: dict[int, list[str]] = {}
     for name, ref in metadata.refs.items():
         refs.setdefault(ref.snapshot_id, []).append(name)
-    line = _line(metadata)
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    line = frozenset(snapshot.snapshot_id for snapshot in ancestry(metadata.current_snapshot_id, by_id))
     entries = [_entry(snapshot, sorted(refs.get(snapshot.snapshot_id, ())), line) for snapshot in metadata.snapshots]
     return tuple(sorted(entries, key=lambda entry: (entry.time, entry.snapshot_id), reverse=True))
 
@@ -133,16 +135,6 @@ def schema_changes(old: Schema, new: Schema) -> Iterator[str]:
     kept_after = [field.field_id for field in new.fields if field.field_id in before]
     if kept_before != kept_after:
         yield "moved columns"
-
-
-def _line(metadata: TableMetadata) -> frozenset[int]:
-    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
-    line: set[int] = set()
-    current = metadata.current_snapshot_id
-    while current is not None and current in parents and current not in line:
-        line.add(current)
-        current = parents[current]
-    return frozenset(line)
 
 
 def _entry(snapshot: Snapshot, refs: list[str], line: frozenset[int]) -> HistoryEntry:

@@ -15,6 +15,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
+from tableformat.inspection.ancestry import ancestry
 from tableformat.maintenance.errors import UnreadableSetting
 from tableformat.maintenance.expiry.options import ExpiryOptions
 from tableformat.properties import read_number
@@ -50,7 +51,7 @@ def plan_retention(metadata: TableMetadata, options: ExpiryOptions, *, now: date
     referenced = set(kept)
     for ref in refs.values():
         if ref.snapshot_ref_type == SnapshotRefType.BRANCH:
-            ancestors = list(_ancestors(ref.snapshot_id, by_id))
+            ancestors = list(ancestry(ref.snapshot_id, by_id))
             referenced.update(snapshot.snapshot_id for snapshot in ancestors)
             kept.update(snapshot.snapshot_id for snapshot in rules.kept_of_branch(ref, ancestors))
             kept.update(_back_to(options.protected_snapshots, ancestors))
@@ -118,12 +119,3 @@ def _back_to(protected: frozenset[int], ancestors: list[Snapshot]) -> list[int]:
     ids = [snapshot.snapshot_id for snapshot in ancestors]
     last = max((position for position, each in enumerate(ids) if each in protected), default=-1)
     return ids[: last + 1]
-
-
-def _ancestors(snapshot_id: int, by_id: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
-    """The snapshot and what it came from, as far back as the history goes."""
-    snapshot, seen = by_id.get(snapshot_id), set[int]()
-    while snapshot is not None and snapshot.snapshot_id not in seen:
-        yield snapshot
-        seen.add(snapshot.snapshot_id)
-        snapshot = None if snapshot.parent_snapshot_id is None else by_id.get(snapshot.parent_snapshot_id)

@@ -18,9 +18,9 @@ from tableformat.commits.delta import Delta, NewFile
 from tableformat.commits.runs import summary_of
 from tableformat.errors import PermanentError
 from tableformat.inspection import partition_key, read_entries, read_manifests
+from tableformat.inspection.ancestry import ancestry
 from tableformat.inspection.manifests import forget_first_row_id
 from tableformat.maintenance.reachability import Reachability, key_of
-from tableformat.maintenance.rollback.planning import ancestry
 
 _SOURCE = "source-snapshot-id"
 _REPLACE_PARTITIONS = "replace-partitions"

@@ -5,7 +5,6 @@ only moved rows into other files (`replace`) take no rows with them and are not 
 snapshots between it and main: what they did is in the oldest that is left, which counts then, whatever it did itself.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
@@ -17,6 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tableformat.commits.runs import RUN_ID
 from tableformat.errors import PermanentError
+from tableformat.inspection.ancestry import ancestry
 
 
 class RollbackRefused(PermanentError):
@@ -150,14 +150,6 @@ def _kept_by_others(metadata: TableMetadata, by_id: dict[int, Snapshot]) -> set[
     """What the other branches and tags lead to: each shows what all commits before it have made of the table."""
     others = (ref for name, ref in metadata.refs.items() if name != MAIN_BRANCH)
     return {snapshot.snapshot_id for ref in others for snapshot in ancestry(ref.snapshot_id, by_id)}
-
-
-def ancestry(snapshot_id: int, by_id: dict[int, Snapshot]) -> Iterator[Snapshot]:
-    """The snapshot and what it came from, newest first, as far as the history goes."""
-    snapshot = by_id.get(snapshot_id)
-    while snapshot is not None:
-        yield snapshot
-        snapshot = None if snapshot.parent_snapshot_id is None else by_id.get(snapshot.parent_snapshot_id)
 
 
 def _made_at(snapshot: Snapshot) -> datetime:

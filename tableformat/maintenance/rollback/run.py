@@ -21,12 +21,12 @@ from pyiceberg.typedef import Identifier
 from tableformat.commits.change import Change, commit_change, snapshots_still_there
 from tableformat.commits.errors import CommitConflict
 from tableformat.commits.head import move_main
+from tableformat.inspection.ancestry import ancestry
 from tableformat.maintenance.records import Records
 from tableformat.maintenance.rollback.planning import (
     RollbackOptions,
     RollbackPlan,
     RollbackRefused,
-    ancestry,
     plan_rollback,
 )
 from tableformat.storage import FileStore, open_store
