@@ -23,6 +23,7 @@ from tablejobs.operations import carry_out, done_so_far
 from tablejobs.reporting import Reporter
 
 SUCCEEDED, TRY_AGAIN, GIVE_UP = 0, 1, GIVE_UP_EXIT_CODE
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 logger = logging.getLogger("tablejobs")
 
@@ -34,7 +35,8 @@ def main() -> int:
     )
     parser.add_argument("--cores", type=int, help="how many tasks run at once in this process (default: all cores)")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that clean-up runs
+    for number in _ENDING:
+        signal.signal(number, _end)
     try:
         job = MaintenanceJob.model_validate_json(os.environ.get(JOB, ""))
     except ValidationError as error:
@@ -47,6 +49,16 @@ def main() -> int:
     report, code = _run(job, reporter, options.cores)
     reporter.finished(report)
     return code
+
+
+def _end(number: int, _: object) -> None:
+    """So that clean-up runs, and to its end: after Ctrl-C, which reaches this process too, the command line asks again.
+
+    Who cannot wait for it kills.
+    """
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[JobReport, int]:
