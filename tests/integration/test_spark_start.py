@@ -22,8 +22,9 @@ from tablejobs.session import start_session
 effective = threading.Event()
 
 def interrupted(*_):
-    effective.set()
-    raise KeyboardInterrupt
+    if not effective.is_set():  # one more may be on its way
+        effective.set()
+        raise KeyboardInterrupt
 
 def press():
     while not effective.wait(0.01):
