@@ -14,7 +14,7 @@ from pathlib import Path
 from ssl import create_default_context
 
 from tests.servers import binaries, toolchain
-from tests.servers.process import ServerProcess, free_port, start_on_free_ports
+from tests.servers.process import ServerProcess, accepts_connections, free_ports, start_on_free_ports
 
 CONTROLLERS = ("job", "garbage-collector", "namespace", "serviceaccount", "ttl-after-finished")
 _ADMIN_TOKEN = "admin-token"
@@ -81,8 +81,8 @@ class ControlPlane:
             raise
 
     def _start_all(self) -> KubernetesAccess:
-        etcd_port, peer_port, manager_port = (free_port() for _ in range(3))
-        port = free_port(self._address)
+        here = "127.0.0.1"
+        etcd_port, peer_port, manager_port, port = free_ports(here, here, here, self._address)
         certificates = self._folder / "certificates"
         access = KubernetesAccess(
             server=f"https://{self._address}:{port}",
@@ -136,12 +136,13 @@ class ControlPlane:
 
     def _run_etcd(self, port: int, peer_port: int) -> None:
         client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
-        self._run(
+        etcd = self._run(
             "etcd",
             [str(binaries.etcd()), "--name=test", f"--data-dir={self._folder / 'etcd'}", "--log-level=warn"]
             + ["--unsafe-no-fsync", f"--listen-client-urls={client}", f"--advertise-client-urls={client}"]
             + [f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=test={peer}"],
         )
+        etcd.wait_until(lambda: accepts_connections(port))  # or the API server would only say that it has no storage
 
     def _run(self, name: str, command: list[str]) -> ServerProcess:
         process = ServerProcess(name, command, log=self._folder / f"{name}.log")

@@ -4,6 +4,7 @@ The kernel ends the child when the run dies, however it dies (PR_SET_PDEATHSIG),
 server behind. Start servers from a thread that lives as long as the run: the signal follows the thread.
 """
 
+import contextlib
 import ctypes
 import signal
 import socket
@@ -24,10 +25,17 @@ class ServerError(RuntimeError):
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    [port] = free_ports(address)
+    return port
+
+
+def free_ports(*addresses: str) -> list[int]:
+    """One of each address, all held until the last is found: one that was let go might be chosen again."""
+    with contextlib.ExitStack() as probes:
+        held = [probes.enter_context(socket.socket()) for _ in addresses]
+        for probe, address in zip(held, addresses, strict=True):
+            probe.bind((address, 0))
+        return [probe.getsockname()[1] for probe in held]
 
 
 class ServerProcess:
