@@ -50,8 +50,9 @@ class Kubelet:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        for thread in (self._watcher, *self._workers):
-            thread.join(30)
+        self._watcher.join(30)  # it may just be starting one more worker
+        for worker in self._workers:
+            worker.join(30)
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
