@@ -29,7 +29,10 @@ def spark_configuration(size: JobSize, driver: DriverPod | None, *, scratch: Pat
         **place,
         "spark.app.name": "tablewright",
         "spark.driver.memory": _spark_memory(HEAP_BYTES),
-        "spark.driver.extraJavaOptions": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logging}",
+        # Java's own temporary files go with the others: it does not look at TMPDIR, and a killed one removes nothing.
+        "spark.driver.extraJavaOptions": (
+            f"{_QUIET_JAVA} -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{logging}"
+        ),
         "spark.local.dir": str(scratch),
         "spark.task.maxFailures": str(_TRIES),
         "spark.ui.enabled": "false",

@@ -27,6 +27,7 @@ class LocalSpark:
         java = toolchain.java()
         logging = folder / "log4j2.properties"
         logging.write_text(_QUIET)
+        properties = f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile=file:{logging}"
         os.environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:-UsePerfData"
@@ -40,7 +41,7 @@ class LocalSpark:
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", "2g")
-            .config("spark.driver.extraJavaOptions", f"-XX:-UsePerfData -Dlog4j2.configurationFile=file:{logging}")
+            .config("spark.driver.extraJavaOptions", f"-XX:-UsePerfData {properties}")
             .config("spark.local.dir", str(folder / "local"))
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.sql.shuffle.partitions", "2")
