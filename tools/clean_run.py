@@ -6,6 +6,7 @@ The command gets a temporary folder of its own (TMPDIR) and a mark in its enviro
 inherit; what still carries the mark afterwards was left behind. Leftovers are named, removed, and make the run fail.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ MARK = "TABLEWRIGHT_CLEAN_RUN"
 # Java programs ignore TMPDIR. What other programs of the machine put into the shared folder meanwhile is not ours, and
 # neither is what another run puts there: our own Python does as TMPDIR says.
 STRAYS = ("tmp", "spark", "hsperfdata", "blockmgr", "lib", "jetty", "sqlite", "snappy")
-SETTLE_SECONDS = 5  # a process that is on its way out may take this long
+SETTLE_SECONDS = 10  # a process that is on its way out may take this long; what others make for a moment goes, too
 
 
 def main(command: list[str]) -> int:
@@ -28,7 +29,7 @@ def main(command: list[str]) -> int:
     system_temp = Path(tempfile.gettempdir())
     scratch = Path(tempfile.mkdtemp(prefix="tablewright-run-"))
     # Outside CI other programs use these folders, and people edit the checkout, while a run goes on.
-    watched = (_names(system_temp), _elsewhere(), _checkout_state()) if os.environ.get("CI") else None
+    before = _elsewhere(system_temp, scratch) if os.environ.get("CI") else None
     # What a shell starts in the background ignores Ctrl-C, and so would every process of the run: tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, env={**os.environ, MARK: mark, "TMPDIR": str(scratch)})
@@ -36,26 +37,22 @@ def main(command: list[str]) -> int:
         signal.signal(number, lambda received, _: process.send_signal(received))
     code = process.wait()
 
-    problems = [f"process {pid}: {line}" for pid, line in _processes_left(mark)]
-    problems += [f"file {scratch / name}" for name in sorted(_names(scratch)) if not name.startswith("pytest-of-")]
-    if watched is not None:
-        strays = _names(system_temp) - watched[0] - {scratch.name}
-        problems += [f"file {system_temp / name}" for name in sorted(strays) if name.startswith(STRAYS)]
-        problems += [f"file {path}" for path in sorted(_elsewhere() - watched[1])]
-        problems += [f"change in the checkout: {line}" for line in sorted(_checkout_state() - watched[2])]
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (problems := _left_behind(mark, scratch, system_temp, before)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid, _ in _marked(mark):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGKILL)
     shutil.rmtree(scratch, ignore_errors=True)
     for problem in problems:
         print(f"left behind: {problem}", file=sys.stderr)
     return code or (1 if problems else 0)
 
 
-def _processes_left(mark: str) -> list[tuple[int, str]]:
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while (left := _marked(mark)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    for pid, _ in left:
-        os.kill(pid, signal.SIGKILL)
-    return left
+def _left_behind(mark: str, scratch: Path, system_temp: Path, before: set[str] | None) -> list[str]:
+    problems = [f"process {pid}: {line}" for pid, line in _marked(mark)]
+    problems += [f"file {scratch / name}" for name in sorted(_names(scratch)) if not name.startswith("pytest-of-")]
+    return problems + ([] if before is None else sorted(_elsewhere(system_temp, scratch) - before))
 
 
 def _marked(mark: str) -> list[tuple[int, str]]:
@@ -73,23 +70,26 @@ def _marked(mark: str) -> list[tuple[int, str]]:
 
 
 def _names(folder: Path) -> set[str]:
-    return {entry.name for entry in folder.iterdir() if entry.exists() and entry.owner() == _user()}
+    """The user's own."""
+    names = set()
+    for entry in folder.iterdir():
+        with contextlib.suppress(OSError):  # removed meanwhile: others use these folders, too
+            if entry.lstat().st_uid == os.geteuid():
+                names.add(entry.name)
+    return names
 
 
-def _elsewhere() -> set[Path]:
-    """What programs keep at home unasked, each in a folder of its own; and what a made-up path led to, run by root."""
-    folders = (Path("/"), Path.home(), Path.home() / ".config", Path.home() / ".kube")
-    return {folder / name for folder in folders if folder.is_dir() for name in _names(folder)}
-
-
-def _user() -> str:
-    return Path("/proc/self").owner()
-
-
-def _checkout_state() -> set[str]:
+def _elsewhere(system_temp: Path, scratch: Path) -> set[str]:
+    """What Java leaves; what programs keep at home unasked, each in a folder of its own; what a made-up path led to,
+    run by root; and the checkout."""
+    strays = {name for name in _names(system_temp) - {scratch.name} if name.startswith(STRAYS)}
+    found = {f"file {system_temp / name}" for name in strays}
+    for folder in (Path("/"), Path.home(), Path.home() / ".config", Path.home() / ".kube"):
+        if folder.is_dir():
+            found |= {f"file {folder / name}" for name in _names(folder)}
     command = ["git", "status", "--porcelain", "--ignored"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    return set(result.stdout.splitlines())
+    state = subprocess.run(command, capture_output=True, text=True).stdout
+    return found | {f"change in the checkout: {line}" for line in state.splitlines()}
 
 
 if __name__ == "__main__":

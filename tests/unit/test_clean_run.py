@@ -12,13 +12,28 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
+WITH_PATIENCE = """
+import sys
+sys.path.insert(0, {folder!r})
+import clean_run
+clean_run.SETTLE_SECONDS = {settle}
+sys.exit(clean_run.main(sys.argv[1:]))
+"""
+
+
 def clean_run(
-    script: str, *, preexec_fn: Callable[[], object] | None = None, **environment: str
+    script: str,
+    *,
+    settle: float = 1,
+    cwd: Path = ROOT,
+    preexec_fn: Callable[[], object] | None = None,
+    **environment: str,
 ) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(ROOT / "tools/clean_run.py"), sys.executable, "-c", script]
+    patient = WITH_PATIENCE.format(folder=str(ROOT / "tools"), settle=settle)
+    command = [sys.executable, "-c", patient, sys.executable, "-c", script]
     own = {name: value for name, value in os.environ.items() if name != "CI"}
     env = {**own, **environment}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, preexec_fn=preexec_fn)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, preexec_fn=preexec_fn)
 
 
 def test_a_run_that_cleans_up_passes() -> None:
@@ -52,7 +67,7 @@ def test_what_is_left_behind_fails_the_run(script: str, complaint: str) -> None:
 
 def test_in_ci_the_shared_folder_for_temporary_files_is_watched_too(tmp_path: Path) -> None:
     script = f"open({str(tmp_path / 'spark-stray')!r}, 'w').close()"
-    result = clean_run(script, CI="true", TMPDIR=str(tmp_path))
+    result = clean_run(script, cwd=tmp_path, CI="true", TMPDIR=str(tmp_path))
     assert result.returncode == 1
     assert "spark-stray" in result.stderr
 
@@ -62,6 +77,23 @@ def test_in_ci_the_home_folder_is_watched_too(tmp_path: Path, left: str) -> None
     (tmp_path / "home" / ".config").mkdir(parents=True)
     (tmp_path / "home" / ".config" / "there-before").touch()
     script = f"open({str(tmp_path / 'home' / left)!r}, 'w').close()"
-    result = clean_run(script, CI="true", TMPDIR=str(tmp_path), HOME=str(tmp_path / "home"))
+    result = clean_run(script, cwd=tmp_path, CI="true", TMPDIR=str(tmp_path), HOME=str(tmp_path / "home"))
     assert result.returncode == 1
     assert result.stderr.splitlines() == [f"left behind: file {tmp_path / 'home' / left}"]
+
+
+BY_ANOTHER = """
+import subprocess, sys, time
+from pathlib import Path
+stray = Path({stray!r})
+another = "import sys, time, pathlib; stray = pathlib.Path(sys.argv[1]); stray.touch(); time.sleep(1); stray.unlink()"
+subprocess.Popen([sys.executable, "-c", another, str(stray)], env={{}})  # without the mark
+while not stray.exists():
+    time.sleep(0.01)
+"""
+
+
+def test_in_ci_what_others_make_for_a_moment_is_not_held_against_the_run(tmp_path: Path) -> None:
+    script = BY_ANOTHER.format(stray=str(tmp_path / "tmp-stray"))
+    result = clean_run(script, settle=60, cwd=tmp_path, CI="true", TMPDIR=str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
