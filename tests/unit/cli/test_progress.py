@@ -61,7 +61,11 @@ def test_a_pipe_has_a_line_of_work_that_tells_nothing(monkeypatch: pytest.Monkey
 
 def test_a_driver_is_heard_of_though_it_tells_nothing(tmp_path: Path) -> None:
     """By whoever prints lines now and then: nothing else wakes them."""
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"]) as process:
-        heard = list(driver._followed(process, tmp_path / "progress.jsonl"))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        hearing = driver._followed(process, tmp_path / "progress.jsonl")
+        heard = [next(hearing), next(hearing)]
+        process.stdin.close()  # which ends it
+        heard += hearing
     assert len(heard) >= 3
     assert set(heard) == {DriverProgress(0, 0, 0, 0)}
