@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from kubernetes import client, config
 
 from tests.servers.broker import ServerBroker, ask
@@ -14,6 +15,10 @@ from tests.servers.dynamodb import DynamoDbAccess
 from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.servers.s3 import S3Access
 from tests.servers.spark import LocalSpark
+
+# From the profile in force, which in CI is Hypothesis's own. How long an example takes tells how busy the machine is.
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _BROKER = pytest.StashKey[ServerBroker]()
 _ADDRESS = pytest.StashKey[str]()

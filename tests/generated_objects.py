@@ -43,7 +43,6 @@ def _texts_like(pattern: str) -> list[str]:
         max_examples=20,
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -188,7 +188,7 @@ def test_a_plan_has_the_files_too_that_deletes_fall_to_when_others_are_rewritten
     lake.check()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=8, max_size=14))
 def test_rows_are_the_models_after_every_history_and_every_snapshot_stays_as_it_was(
     history: list[tuple[Any, ...]],

@@ -321,7 +321,7 @@ compactions = st.tuples(
 EVERYTHING = CompactionOptions(target_file_bytes=10**6, min_input_files=2, delete_ratio_percent=1)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(st.booleans(), st.lists(st.one_of(changes, changes, compactions), min_size=6, max_size=10))
 def test_rows_keep_their_values_and_their_lineage_through_every_history(
     upgraded_first: bool, history: list[tuple[Any, ...]]

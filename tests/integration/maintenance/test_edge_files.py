@@ -457,7 +457,7 @@ def test_killed_after_every_call_and_run_again_it_ends_the_same(tmp_path: Path, 
     st.sampled_from(MODES),
     st.booleans(),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_exactly_the_rows_that_are_too_old_go(files: list[list[Days]], how: tuple[str, int], partitioned: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         catalog = LocalCatalog(Path(folder))

@@ -216,7 +216,7 @@ def ids(metadata: TableMetadata) -> set[int]:
 @example([("append", 0), ("append", 0), ("tag", 0), ("hold", 1), ("append", 0), ("append", 0), ("expire", 3)])
 @given(STEPS)
 # No shrinking: an example takes a second, and a history of twelve steps can be read as it is.
-@settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=12, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_every_snapshot_that_stays_reads_as_before_and_nothing_else_is_left(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         catalog = LocalCatalog(Path(folder))

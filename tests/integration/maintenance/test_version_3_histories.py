@@ -227,7 +227,7 @@ def _vector(written: WrittenDeletes) -> DataFile:
 @example([], [("append", 0), ("append", 0), ("delete", 5), ("manifests", 0), ("compact", 0)])
 @given(st.lists(STEP, max_size=3), STEPS)
 # No shrinking: an example takes a second, and a history of some fifteen steps can be read as it is.
-@settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=6, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_vectors_and_row_ids_outlive_whatever_goes_around_them(
     before: list[tuple[str, int]], steps: list[tuple[str, int]]
 ) -> None:

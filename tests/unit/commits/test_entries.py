@@ -167,7 +167,7 @@ def only_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("only_bytes")
-@settings(max_examples=60, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_carried_entries_are_what_pyiceberg_reads(data: st.DataObject) -> None:
     """Also those of the format version before, as in a table that was upgraded."""

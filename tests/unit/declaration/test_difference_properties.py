@@ -50,7 +50,7 @@ def ids_ever_used(metadata: TableMetadata) -> set[int]:
     return {field_id for schema in metadata.schemas for field_id in schema._lazy_id_to_name}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(declared_columns(), st.data())
 def test_a_history_of_random_edits_keeps_every_promise(columns: tuple[Column, ...], data: st.DataObject) -> None:
     wanted = declaration(columns, data)
@@ -96,7 +96,7 @@ def test_a_history_of_random_edits_keeps_every_promise(columns: tuple[Column, ..
         table, columns = after, edit.columns
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(declared_columns(), declared_columns(), st.sampled_from(RemovedColumns), st.booleans())
 def test_two_unrelated_declarations_are_reconciled_or_refused(
     first: tuple[Column, ...], second: tuple[Column, ...], removed: RemovedColumns, filled: bool

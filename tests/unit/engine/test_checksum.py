@@ -76,7 +76,7 @@ def test_values_that_changed_rows_show() -> None:
     assert checksum([ROW | {"i": 1}, ROW | {"s": "b", "i": 2}]) != checksum([ROW | {"i": 2}, ROW | {"s": "b", "i": 1}])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(CHANGES), max_size=60), st.integers(1, 20), st.randoms())
 def test_order_and_batches_do_not_matter(changes: list[dict[str, Any]], batch: int, source: random.Random) -> None:
     rows = [ROW | change for change in changes]

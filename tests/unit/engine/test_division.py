@@ -90,7 +90,7 @@ def rows_of(result: RewriteResult) -> list[tuple[Any, ...]]:
 rows = st.tuples(st.integers(-9, 9), st.none() | st.sampled_from(["Agra", "Pune", "Pu", ""]))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(files=st.lists(st.lists(rows, max_size=12), min_size=2, max_size=6), order=st.sampled_from([BY_CITY, CURVE]))
 def test_ranges_together_are_what_one_sort_gives(
     tmp_path_factory: pytest.TempPathFactory, files: list[Rows], order: RowOrder

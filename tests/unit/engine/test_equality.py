@@ -58,7 +58,7 @@ def identity(name: str, row: dict[str, Any]) -> object:
     return value
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rows, key_sets, st.integers(0, 6))
 def test_those_rows_go_that_equal_a_key_of_a_younger_delete(
     items: list[dict[str, Any]],

@@ -311,7 +311,7 @@ def test_a_null_where_a_struct_with_required_fields_could_be_stays_a_null(
     assert found.to_pylist() == rows
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=75)
 @given(content=contents())
 def test_rows_of_any_schema_are_the_same_from_every_format(
     tmp_path_factory: pytest.TempPathFactory, content: tuple[Schema, list[dict[str, Any]]]

@@ -104,7 +104,7 @@ TWO = Schema(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.none() | st.integers(-3, 3), st.none() | st.text("ab", max_size=2)), max_size=300),
     st.sampled_from([PLENTY, TINY, 3000]),

@@ -110,7 +110,7 @@ def test_a_column_of_different_values_has_no_dictionary_and_one_of_few_has(tmp_p
     assert group.column(1).has_dictionary_page
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4))
 def test_any_footer_is_the_same_after_reading_and_writing_it(sizes: list[int]) -> None:
     sink = pa.BufferOutputStream()

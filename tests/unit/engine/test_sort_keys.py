@@ -84,7 +84,7 @@ def table_of(schema: Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table(arrays, fields)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sorts(), st.integers(1, 3), st.sampled_from([4, 10**6]))
 def test_the_order_by_codes_is_the_order_of_the_values(
     sort: tuple[Schema, list[tuple[Any, ...]], tuple[SortColumn, ...]], cores: int, piece_rows: int

@@ -68,7 +68,7 @@ def internal(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case[0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_columns_are_transformed_as_single_values_are(
     case: tuple[IcebergType, pa.DataType, st.SearchStrategy[Any], list[Transform[Any, Any]]], data: st.DataObject
@@ -97,7 +97,6 @@ FIRST_DAY, LAST_DAY = internal(date.min), internal(date.max)
 DAYS_OF_400_YEARS = 146_097  # after which the calendar is the same again
 
 
-@settings(deadline=None)
 @given(days=st.lists(st.integers(FIRST_DAY, LAST_DAY), max_size=20), cycles=st.integers(-14_000, 14_000))
 def test_months_and_years_are_iceberg_s_in_every_year_that_there_is(days: list[int], cycles: int) -> None:
     days = [day for day in days if -(2**31) <= day + cycles * DAYS_OF_400_YEARS < 2**31]

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.manifest import DataFileContent
 
@@ -39,7 +39,6 @@ position_deletes = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(data_files, max_size=8), st.lists(equality_deletes | position_deletes, max_size=6))
 def test_the_same_deletes_apply_as_to_each_file_by_itself(data: list[LiveFile], deletes: list[LiveFile]) -> None:
     applied = AppliedDeletes(snapshot_of(data, deletes), global_specs={GLOBAL_SPEC})
@@ -60,7 +59,6 @@ def test_the_same_deletes_apply_as_to_each_file_by_itself(data: list[LiveFile], 
         assert applied.deleted_rows[row] == pytest.approx(rows)
 
 
-@settings(deadline=None)
 @given(st.lists(data_files, min_size=1, max_size=8), st.lists(equality_deletes | position_deletes, max_size=6))
 def test_files_of_a_partition_have_the_deletes_of_each_of_them(data: list[LiveFile], deletes: list[LiveFile]) -> None:
     applied = AppliedDeletes(snapshot_of(data, deletes), global_specs={GLOBAL_SPEC})

@@ -59,7 +59,7 @@ def named(avro_type: Any, name: str) -> Any:
     return avro_type
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_every_field_is_cut_where_it_was_written(data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))

@@ -89,7 +89,7 @@ def entries(draw: st.DrawFn, partition: st.SearchStrategy[Record], content: Mani
     return data_file(draw(paths), **arguments)
 
 
-@settings(max_examples=25, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_arrow_has_what_pyiceberg_reads(data: st.DataObject) -> None:
     columns = data.draw(st.lists(st.sampled_from(VALUES), max_size=3))

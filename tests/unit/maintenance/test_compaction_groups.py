@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tableformat.engine.sizing import files_for
@@ -62,7 +62,6 @@ def walk(files: list[tuple[LiveFile, bool]], options: CompactionOptions) -> list
     return taken
 
 
-@settings(deadline=None)
 @given(st.lists(chosen, max_size=12), option_values)
 def test_groups_are_those_of_a_plain_walk(values: list[tuple[int, int, int, bool]], given: dict[str, object]) -> None:
     options = CompactionOptions.model_validate(given)

@@ -96,7 +96,7 @@ def test_the_start_of_a_running_job_is_kept_with_all_that_came_after_it() -> Non
         max_ref_age_ms=st.none() | st.integers(1, 100),
     ),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_it_takes_what_the_model_takes(history: TableMetadata, options: ExpiryOptions) -> None:
     stays, refs = model(history, options, NOW_MS)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tablewright.decide.limits import Limits, Place, RunInLine, turns, waits_for_limit
@@ -55,7 +55,6 @@ def test_a_run_says_what_it_waits_for(under_way: "Counter[Place]", said: str) ->
     assert said in waits_for_limit(waiting("a"), under_way, Limits(7, {LAKE: 5}))
 
 
-@settings(deadline=None)
 @given(
     ages=st.lists(st.integers(0, 30), max_size=30),
     tables=st.lists(st.integers(0, 9), min_size=30, max_size=30),
@@ -90,7 +89,6 @@ def test_limits_are_never_exceeded_and_no_turn_is_left_that_could_be_taken(
         assert run in chosen or full or run.table in {other.table for other in chosen}
 
 
-@settings(deadline=None)
 @given(
     runs=st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 8), min_size=1),
     total=st.integers(1, 4),

@@ -71,7 +71,7 @@ def end_all(simulation: Simulation, outcome: str) -> None:
             return
 
 
-@settings(max_examples=60, deadline=None, phases=NO_SHRINK)
+@settings(max_examples=60, phases=NO_SHRINK)
 @given(st.lists(EVENTS, max_size=12))
 def test_names_never_repeat_and_once_all_is_done_the_table_is_quiet(events: list[dict[str, Any]]) -> None:
     """With operators that die before they write, watches that lag, clocks that jump, people who ask, cancel, edit."""
@@ -100,7 +100,7 @@ def test_names_never_repeat_and_once_all_is_done_the_table_is_quiet(events: list
     assert decision.look_again_at > simulation.now
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     cron=st.sampled_from(["0 * * * *", "*/20 * * * *", "30 3 * * *", "0 0 * * 0"]),
     waits=st.lists(st.integers(0, 5000), min_size=1, max_size=15),

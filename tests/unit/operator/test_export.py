@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -57,7 +57,6 @@ def tables(draw: st.DrawFn) -> TableMetadata:
     )
 
 
-@settings(deadline=None)  # the first case loads the CRDs
 @given(tables())
 def test_a_table_exported_and_declared_again_is_as_declared(metadata: TableMetadata) -> None:
     exported = export_table(metadata, ("sales", "t"), catalog="lake")

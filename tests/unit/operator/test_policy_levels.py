@@ -87,7 +87,7 @@ def found(table: ManagedTable, policies: list[TablePolicy], lake: TableCatalog |
     return {field.field: (field.value, field.origin) for field in effective_policy(table, policies, lake).fields}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(own=levels, first=levels, second=levels, of_catalog=levels, shuffle=st.randoms())
 def test_every_field_has_the_value_of_the_first_level_that_gives_it(
     own: Level, first: Level, second: Level, of_catalog: Level, shuffle: Random
@@ -104,7 +104,7 @@ def test_every_field_has_the_value_of_the_first_level_that_gives_it(
             assert fields[field][1] == "default", field
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(own=levels, of_policy=levels, of_catalog=levels)
 def test_a_lower_level_never_changes_what_a_higher_one_says(own: Level, of_policy: Level, of_catalog: Level) -> None:
     table = table_saying(own)
@@ -112,7 +112,7 @@ def test_a_lower_level_never_changes_what_a_higher_one_says(own: Level, of_polic
     assert {field: alone[field] for field in own} == {field: together[field] for field in own}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(own=levels)
 def test_what_the_status_says_is_what_holds(own: Level) -> None:
     effective = effective_policy(table_saying(own), [], catalog())
