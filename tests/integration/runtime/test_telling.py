@@ -62,7 +62,7 @@ def test_a_run_is_told_of_counted_and_logged(
         eventually(namespace.runs, lambda runs: (runs[0].get("status") or {}).get("phase") == "Succeeded")
     assert "RunSucceeded" in eventually(lambda: reasons(namespace), lambda found: "RunSucceeded" in found)
     assert replica.metric('tablewright_runs_total{operation="Compact",outcome="Succeeded"}') == 1
-    assert replica.metric("tablewright_queue_depth") == 0
+    eventually(lambda: replica.metric("tablewright_queue_depth"), lambda depth: depth == 0)
     assert (replica.metric('tablewright_api_requests_total{method="PATCH"}') or 0) > 0
     health = f'{{namespace="{namespace.name}",table="counted"}}'
     assert replica.metric(f"tablewright_table_data_files{health}") == 0
