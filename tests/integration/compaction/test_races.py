@@ -232,12 +232,12 @@ def test_a_table_that_never_holds_still_is_given_up_on_and_is_as_its_writers_lef
 
 def test_two_compactions_at_once_leave_one_outcome(table: Table, tmp_path: Path) -> None:
     before = scanned_rows(table)
-    start = threading.Barrier(2)
+    start = threading.Barrier(2, timeout=240)
     failures: list[BaseException] = []
 
     def one(number: int) -> None:
         try:
-            run(sql_catalog(tmp_path), Meanwhile(lambda: start.wait(30)), run_id=f"run-{number}")
+            run(sql_catalog(tmp_path), Meanwhile(lambda: start.wait()), run_id=f"run-{number}")
         except BaseException as error:
             failures.append(error)
 
