@@ -32,6 +32,12 @@ def waiting(place: Place, run: str, reason: str) -> dict[str, Any]:
     return status
 
 
+def limit(place: Place, hard: str) -> None:
+    """A quota, which the API server heeds as soon as a controller has counted for it."""
+    place.kubectl("create", "quota", "tight", f"--hard={hard}")
+    eventually(lambda: place.kubectl("get", "quota", "tight", "-o", "jsonpath={.status.used}"), bool)
+
+
 @with_dynamodb
 def test_keys_that_storage_refuses(place: Place, s3: S3Access) -> None:
     place.declare(jobs=ALONE)
@@ -65,7 +71,7 @@ def test_an_image_that_cannot_be_pulled(place: Place) -> None:
 def test_a_quota_with_room_for_the_driver_alone_is_told_of_until_there_is_more(place: Place) -> None:
     place.declare()
     written = place.write(commits=5, rows=8)
-    place.kubectl("create", "quota", "tight", "--hard=pods=1")
+    limit(place, "pods=1")
     run = place.ask_for("Compact")
     found = "ExecutorsNotCreated"
     status = eventually(lambda: place.run(run), lambda status: status.get("reason") == found, seconds=240)
@@ -106,7 +112,7 @@ def test_executors_without_enough_memory(place: Place) -> None:
 def test_a_quota_that_has_no_room_makes_the_run_wait_until_it_has(place: Place) -> None:
     place.declare(jobs=ALONE)
     written = place.write(commits=5, rows=8)
-    place.kubectl("create", "quota", "tight", "--hard=requests.memory=100Mi")
+    limit(place, "requests.memory=100Mi")
     run = place.ask_for("Compact")
     status = waiting(place, run, "PodsNotCreated")
     assert "quota" in status["message"]

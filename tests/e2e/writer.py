@@ -39,10 +39,13 @@ def main() -> None:
     catalog = open_catalog(TypeAdapter(CatalogConfig).validate_json(os.environ["CATALOG"]))
     number = work["first"]
     table = catalog.load_table(tuple(work["identifier"]))
-    for _ in range(work["commits"]):
+    left = work["commits"]
+    while left:
         table.refresh()
         table.append(rows(number, work["rows"]))
         number += work["rows"]
+        if not work["after"] or work["after"] in table.schema().column_names:
+            left -= 1
         time.sleep(work["pause"])
     Path("/dev/termination-log").write_text(json.dumps([work["first"], number]))
 
