@@ -99,4 +99,4 @@ class LocalSpark:
         if gateway is not None:
             gateway.shutdown()
             gateway.proc.stdin.close()  # the JVM ends with its standard input
-            gateway.proc.wait(20)
+            gateway.proc.wait(120)

@@ -22,7 +22,9 @@ from tableformat.maintenance.job import JobReport, MaintenanceJob
 
 SCRATCH_PREFIX = "tablewright-run-"
 _POLL_SECONDS = 0.2
-_SECONDS_TO_END = 30  # for a driver that was told to stop: it removes what it wrote and nobody refers to
+# For a driver that was told to stop: it waits for a Spark that just starts, and removes what it wrote and nobody refers
+# to. Killed, it would leave all that; who cannot wait presses Ctrl-C again.
+_SECONDS_TO_END = 120
 _LOG_LINES = 15
 
 

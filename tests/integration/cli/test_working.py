@@ -17,6 +17,7 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.types import TimestamptzType
 
+from tablewright.embedded.state import EmbeddedState
 from tests.integration.cli.conftest import (
     TABLES,
     apply_here,
@@ -207,10 +208,13 @@ def test_a_watched_folder_is_applied_again_when_a_file_changes_until_ctrl_c(tmp_
     try:
         _until(lambda: "events" in said.read_text(), watcher)
         file.write_text("a: [")
-        _until(lambda: f"error: {file}:1:5: " in said.read_text(), watcher)
-        assert "nothing was changed; waiting for the files to be corrected" in said.read_text()
+        waiting = "nothing was changed; waiting for the files to be corrected\n"
+        _until(lambda: waiting in said.read_text(), watcher)
+        assert f"error: {file}:1:5: " in said.read_text()
         file.write_text(TABLES.replace("type: string}", "type: string}\n      - {name: city, type: string}"))
         _until(lambda: "city" in table_of(tmp_path).schema().column_names, watcher)
+        with EmbeddedState(tmp_path / ".tablewright").locked():
+            pass  # the watcher's pass has come to its end
         os.killpg(watcher.pid, signal.SIGINT)
         assert watcher.wait(60) == 0, "that is how people end it"
     finally:
@@ -290,7 +294,7 @@ def test_interrupted_at_random_points_it_recovers(tmp_path: Path) -> None:
             os.killpg(process.pid, blow)  # as a terminal does: everybody in the foreground
         else:
             process.kill()
-        process.communicate(timeout=120)
+        process.communicate(timeout=200)
         assert ids(table) == list(range(120))
     last = run_cli("apply", "-f", tmp_path)
     assert last.code == 0, last.err
@@ -305,7 +309,7 @@ def test_interrupted_while_java_starts_it_ends_and_leaves_no_java_behind(tmp_pat
     process = start_apply(tmp_path)
     eventually(lambda: _javas_of(process.pid), bool, seconds=60)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)  # Java has its standard output: this waits for both
+    process.communicate(timeout=200)  # Java has its standard output: this waits for both
     assert process.returncode == 130
     eventually(lambda: _javas_of(process.pid), lambda left: not left, seconds=10)  # it closes its files, then it ends
     assert ids(table) == list(range(120))
