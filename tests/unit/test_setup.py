@@ -34,7 +34,8 @@ def test_a_missing_tool_is_named_with_the_package_that_brings_it(tmp_path: Path)
 
 def test_no_network_is_said_at_the_end(tmp_path: Path) -> None:
     offline = {"GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOMODCACHE": str(tmp_path / "mod")}
-    result = run_setup(XDG_CACHE_HOME=str(tmp_path / "cache"), GOCACHE=str(tmp_path / "go"), **offline)
+    own = {"GOCACHE": str(tmp_path / "go"), "XDG_CONFIG_HOME": str(tmp_path / "config")}  # Go counts its uses there
+    result = run_setup(XDG_CACHE_HOME=str(tmp_path / "cache"), **own, **offline)
     assert result.returncode == 1
     assert result.stderr.strip().splitlines()[-1].startswith("error: could not make versitygw: ")
     assert "is the network there?" in result.stderr

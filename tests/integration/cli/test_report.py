@@ -129,7 +129,8 @@ def test_a_browser_shows_it_without_an_error_and_without_sideways_scrolling(
     command += ["--disable-quic", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
     dumped = subprocess.run(
         [*command, "--window-size=1400,2100", "--enable-logging=stderr", "--dump-dom", probe.as_uri()],
-        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")},  # it has a folder for crashes there, too
+        # It has a folder for crashes, too, and makes one for certificates as soon as it needs any.
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")},
         capture_output=True,
         text=True,
         timeout=120,
