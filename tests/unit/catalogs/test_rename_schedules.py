@@ -220,7 +220,7 @@ def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configmap_tables, "SMALL_WRITES", WITHOUT_WAITING)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(wanted=st.lists(operations, min_size=2, max_size=4), data=st.data())
 def test_in_any_order_of_requests_a_table_has_one_name_and_keeps_its_commits(
     wanted: list[Operation], data: st.DataObject
@@ -233,7 +233,7 @@ among_creations_and_commits = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(others=among_creations_and_commits, data=st.data())
 def test_a_rename_says_truly_whether_it_took_place(others: list[Operation], data: st.DataObject) -> None:
     wanted = [Operation("rename", S, T), *others]
