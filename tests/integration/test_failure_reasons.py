@@ -1,6 +1,7 @@
 """A run that cannot go on says why, in one word and in a sentence: on real servers, as people would get it wrong."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,6 @@ from tableformat.maintenance.job import InspectWork, JobReport, MaintenanceJob
 from tablejobs.failures import ask_bucket
 from tests.operators import INSTALL, Namespace, install_operator, operators
 from tests.servers.kubernetes import KubernetesAccess, kubectl
-from tests.servers.process import free_port
 from tests.servers.s3 import S3Access
 from tests.waiting import eventually
 
@@ -34,7 +34,10 @@ def test_storage_itself_says_what_is_wrong_with_it(s3: S3Access, s3_bucket: str)
 
     assert reason("no-such-bucket") == "BucketNotFound"
     assert reason(s3_bucket, secret_access_key="wrong") == "BadCredentials"
-    assert reason(s3_bucket, endpoint=f"http://127.0.0.1:{free_port()}") == "StorageUnavailable"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # nobody else gets the port, and nobody listens
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        assert reason(s3_bucket, endpoint=endpoint) == "StorageUnavailable"
 
 
 @pytest.mark.parametrize(
