@@ -117,3 +117,48 @@ def test_a_run_whose_pod_does_not_start_says_why_and_goes_on_when_that_is_mended
     told = [event["note"] for event in objects.events() if event["reason"] == "RunHeldUp"]
     assert any("exceeded quota" in note for note in told)
     assert any("ImageNotPulled" in note for note in told)
+
+
+@pytest.mark.xdist_group("operator")
+def test_a_run_whose_pod_does_not_start_gets_another_job_when_its_table_is_corrected(
+    crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str, tmp_path: Path
+) -> None:
+    core, batch = client.CoreV1Api(kube_api), client.BatchV1Api(kube_api)
+    objects = Namespace(crds, kube_api, kube_namespace)
+    account = install_operator(crds, kube_api, kube_namespace, tmp_path)
+    kubectl(crds, "apply", "-n", kube_namespace, "-f", str(INSTALL / "jobs.yaml"))
+    objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": f"file://{tmp_path}/warehouse"})
+    table = {"catalogRef": {"name": "lake"}, "schema": {"columns": [{"name": "id", "type": "long"}]}}
+    objects.apply("ManagedTable", "events", {**table, "jobs": {"image": "jobs:wrong"}})
+
+    def pods() -> list[Any]:
+        return list(core.list_namespaced_pod(kube_namespace).items)
+
+    def job() -> Any:
+        return batch.read_namespaced_job("by-hand", kube_namespace)
+
+    with operators(account, kube_namespace, tmp_path / "operator.log") as processes:
+        processes.start("--no-leader-election")
+        eventually(lambda: objects.conditions("events"), lambda found: found.get("InSync") == "True/AsDeclared")
+        objects.apply("MaintenanceRun", "by-hand", {"tableRef": {"name": "events"}, "operation": "Inspect"})
+        [first] = eventually(pods, lambda found: len(found) == 1)
+        old = job().metadata.uid
+        waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+        container = {"name": "driver", "image": "jobs:wrong", "imageID": "", "ready": False, "restartCount": 0}
+        body = {"status": {"phase": "Pending", "containerStatuses": [{**container, "state": waiting}]}}
+        core.patch_namespaced_pod_status(first.metadata.name, kube_namespace, body)
+        eventually(
+            lambda: objects.run_status("by-hand"), lambda status: status.get("reason") == "ImageNotPulled", seconds=60
+        )
+
+        objects.apply("ManagedTable", "events", {**table, "jobs": {"image": "jobs:right"}})
+        images = eventually(
+            lambda: [each.spec.containers[0].image for each in pods()],
+            lambda found: found == ["jobs:right"],
+            seconds=90,
+        )
+        assert images == ["jobs:right"]
+        assert job().metadata.uid != old
+        status = eventually(lambda: objects.run_status("by-hand"), lambda status: status.get("reason") is None)
+        assert status["phase"] in ("Pending", "Running")
+    assert "JobReplaced" in {event["reason"] for event in objects.events()}

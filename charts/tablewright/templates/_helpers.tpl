@@ -39,9 +39,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 - apiGroups: [tablewright.dev]
   resources: [maintenanceruns]
   verbs: [create, delete]
+# A Job whose pod never started is replaced when what it was made with was corrected.
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, list, watch, create]
+  verbs: [get, list, watch, create, delete]
 # The driver's report is in its pod's termination message.
 - apiGroups: [""]
   resources: [pods]

@@ -1,5 +1,7 @@
 """The Job of a MaintenanceRun, and what it asks of the driver: pure builders."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -36,6 +38,7 @@ from tablewright.api.table import ManagedTable
 from tablewright.decide.causes import LONGEST_NAME
 from tablewright.decide.maintenance import expiry_options
 from tablewright.decide.policy import EffectivePolicy
+from tablewright.observe.jobs import MADE_WITH_ANNOTATION
 
 RUN_LABEL = "tablewright.dev/run"
 TABLE_LABEL = "tablewright.dev/table"
@@ -73,8 +76,6 @@ def maintenance_job(
     table: ManagedTable,
     policy: EffectivePolicy,
     catalog: TableCatalog,
-    *,
-    out_of_memory: int = 0,
 ) -> MaintenanceJob:
     """What the driver is asked to do. It holds no credentials: the pod's environment supplies them."""
     return MaintenanceJob(
@@ -85,7 +86,6 @@ def maintenance_job(
         dry_run=run.spec.dry_run,
         small_file_bytes=_small_file_bytes(table, policy),
         executors=_executor_limits(policy.jobs) if _is_spread(run) else None,
-        out_of_memory=out_of_memory,
         run=RunReference(namespace=run.metadata.namespace, name=run.metadata.name),
     )
 
@@ -200,6 +200,27 @@ def build_job(
             f"metadata.name: a run's Job has its name, which may have {LONGEST_NAME} characters: choose a shorter one"
         )
         raise RunNotPossibleError(message)
+    job = maintenance_job(run, table, policy, catalog)
+    # What earlier runs came to is no word of anybody's: it says nothing of whether the Job is as declared.
+    fingerprint = _fingerprint(_job(run, table, policy, catalog, settings, job))
+    made = _job(run, table, policy, catalog, settings, job.model_copy(update={"out_of_memory": out_of_memory}))
+    metadata = made["metadata"]
+    annotations = {**metadata.get("annotations", {}), MADE_WITH_ANNOTATION: fingerprint}
+    return {**made, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _fingerprint(job: KubernetesObject) -> str:
+    return hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _job(
+    run: MaintenanceRun,
+    table: ManagedTable,
+    policy: EffectivePolicy,
+    catalog: TableCatalog,
+    settings: JobSettings,
+    job: MaintenanceJob,
+) -> KubernetesObject:
     fields = policy.jobs
     labels = {
         **(fields.labels or {}),
@@ -211,7 +232,6 @@ def build_job(
     annotations = {"annotations": fields.annotations} if fields.annotations else {}
     queue = {} if fields.queue_name is None else {QUEUE_LABEL: fields.queue_name}
     where = {"image": settings.image, "account": settings.service_account_name}
-    job = maintenance_job(run, table, policy, catalog, out_of_memory=out_of_memory)
     template = None if job.executors is None else executor_template(labels, fields, catalog, **where)
     pod = driver_pod(
         job.model_dump_json(), fields, catalog, executors=template, logs_as_json=settings.logs_as_json, **where

@@ -12,6 +12,7 @@ from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, RECO
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus, Phase
 from tablewright.api.table import HoldState, ManagedTable, ManagedTableStatus
 from tablewright.decide.deletion import DeletionDecision
+from tablewright.decide.runs import REPLACED
 from tablewright.decide.state import StartRun
 
 # Conditions that hold from the beginning are no news; that a table can be used is.
@@ -59,6 +60,10 @@ def run_happenings(run: MaintenanceRun, status: MaintenanceRunStatus) -> tuple[H
     """From the run's status to this one."""
     what, key = f"{run.spec.operation}: run {run.metadata.name}", f"{run.metadata.uid}/{status.phase}"
     waits = status.phase in (Phase.PENDING, Phase.RUNNING)
+    if status.reason == REPLACED:
+        replaced = f"{run.metadata.uid}/{status.reason}/{run.status.held_up_since}"
+        told = Happening(REPLACED, f"{what}: {status.message}", replaced, run=run.metadata.name)
+        return (told,) if run.status.reason != REPLACED else ()
     if waits and status.reason and status.reason != run.status.reason:
         held_up = f"{run.metadata.uid}/{status.reason}"
         return (Happening("RunHeldUp", _said(f"{what} waits", status), held_up, warning=True, run=run.metadata.name),)

@@ -13,10 +13,11 @@ from tablewright.decide.causes import cause_of
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.progress import reconciling, stalled
 from tablewright.decide.schedules import next_opening
-from tablewright.decide.state import CreateJob, JobObservation, RunDecision
+from tablewright.decide.state import CreateJob, DeleteJob, JobObservation, RunDecision
 
 POD_INTERVAL = timedelta(seconds=15)  # no event of the Job's tells why its pod does not start
 LONGEST_MESSAGE = 1024
+REPLACED = "JobReplaced"
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,11 @@ def decide_run(
     now: datetime,
     *,
     waiting: Waiting | None = None,
+    made_with: str | None = None,
+    undeletable: str | None = None,
 ) -> RunDecision:
-    """`refusal` says why the run cannot be carried out at all, `waiting` why not yet; None where it can."""
+    """`refusal` says why the run cannot be carried out at all, `waiting` why not yet; None where it can. `made_with` is
+    the fingerprint of the Job that would be made now, where one could be; `undeletable` why the old one stays."""
     if run.status.is_finished:
         return RunDecision(run.status)
     if job is None:
@@ -100,7 +104,41 @@ def decide_run(
             return RunDecision(status, look_again_at=waiting.until)
         status = _with(run, now, phase=Phase.PENDING, reason=None, message=None, job_name=run.metadata.name)
         return RunDecision(status, CreateJob())
+    if _is_replaced(run, job, made_with):
+        return _replace(run, job, undeletable, now)
     return RunDecision(_from_job(run, job, now), look_again_at=None if job.is_settled else now + POD_INTERVAL)
+
+
+def _is_replaced(run: MaintenanceRun, job: JobObservation, made_with: str | None) -> bool:
+    """Whether the Job, whose pod does not start, waits for what has been corrected since it was made."""
+    if job.succeeded or job.failed:
+        return False
+    if job.is_being_deleted:
+        return run.status.reason == REPLACED
+    never_began = not job.has_begun and run.status.progress is None
+    outdated = made_with is not None and job.made_with is not None and job.made_with != made_with
+    return job.problem is not None and never_began and outdated
+
+
+def _replace(run: MaintenanceRun, job: JobObservation, undeletable: str | None, now: datetime) -> RunDecision:
+    """First the status says so, and the next pass deletes the Job: who finds it gone must know that it was us. The run
+    keeps its Job's name until that is gone with its pod, so no other run of the table begins meanwhile."""
+    message = f"Job {run.metadata.name}, whose pod never started, is made anew: what it was made with has changed since"
+    if undeletable is not None:
+        message = shortened(f"{message}; but it cannot be deleted: {undeletable}", LONGEST_MESSAGE)
+    status = _with(
+        run, now, phase=Phase.PENDING, reason=REPLACED, message=message, job_name=run.metadata.name, start_time=None
+    )
+    is_told = run.status.reason == REPLACED
+    delete = DeleteJob(job.version) if is_told and job.version is not None and not job.is_being_deleted else None
+    return RunDecision(status, delete_job=delete, look_again_at=now + POD_INTERVAL)
+
+
+def without_replaced_job(run: MaintenanceRun) -> MaintenanceRun:
+    """The run, once the Job is gone that was to be replaced: as one that has none yet."""
+    if run.status.reason != REPLACED:
+        return run
+    return run.model_copy(update={"status": run.status.model_copy(update={"job_name": None})})
 
 
 def runs_out_of_memory(run: MaintenanceRun, others: Iterable[MaintenanceRun]) -> int:

@@ -104,6 +104,10 @@ class JobObservation:
     report: "DriverReport | None" = None  # from the termination message of the driver's last pod
     problem: PodProblem | None = None
     is_settled: bool = True  # the driver runs, or has ended: the Job itself tells of whatever comes next
+    has_begun: bool = True  # a driver of it runs or ran, or may have
+    made_with: str | None = None  # a fingerprint of what was declared when it was made
+    is_being_deleted: bool = False
+    version: "JobVersion | None" = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,23 @@ class CreateJob:
 
 
 @dataclass(frozen=True)
+class JobVersion:
+    """One Job, as it was when it was looked at."""
+
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True)
+class DeleteJob:
+    """Delete the run's Job, unless it is another one by now, or changed."""
+
+    version: JobVersion
+
+
+@dataclass(frozen=True)
 class RunDecision:
     status: MaintenanceRunStatus
     create_job: CreateJob | None = None
+    delete_job: DeleteJob | None = None
     look_again_at: datetime | None = None

@@ -245,8 +245,8 @@ def _maintained(
 def _why_held_up(run: MaintenanceRun) -> str:
     return (
         f"run {run.metadata.name} has been held up since {run.status.held_up_since:%Y-%m-%dT%H:%M:%SZ} "
-        f"({run.status.reason}: {run.status.message}), and the table's other runs wait for it. Its Job keeps what it "
-        "was made with: when a declaration was what had to be corrected, delete the run"
+        f"({run.status.reason}: {run.status.message}), and the table's other runs wait for it. It goes on when "
+        "that is mended: a Job of which no driver ever ran is made anew when its declaration changes. Or delete the run"
     )
 
 

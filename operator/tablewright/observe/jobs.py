@@ -1,14 +1,17 @@
 """Reads a run's Job, and the report that its driver left in the termination message, into values."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
 from tableformat.maintenance.job import JobReport, TableFigures
 from tablewright.api.objects import KubernetesObject
 from tablewright.api.run import RunFigures, RunPlan, RunResult
-from tablewright.decide.state import DriverReport, JobObservation
-from tablewright.observe.pods import job_problem, newest_first
+from tablewright.decide.state import DriverReport, JobObservation, JobVersion
+from tablewright.observe.pods import has_begun, job_problem, newest_first
+
+MADE_WITH_ANNOTATION = "tablewright.dev/made-with"
 
 _OWN_REASONS = {"DeadlineExceeded"}  # of a Job that failed; the others say no more than that pods failed
 
@@ -24,6 +27,7 @@ def observe_job(
     failed = conditions.get("Failed")
     reason = failed.get("reason", "") if failed else ""
     newest = newest_first(pods)[:1]
+    metadata = job.get("metadata") or {}
     return JobObservation(
         active=bool(status.get("active")),
         succeeded="Complete" in conditions,
@@ -33,6 +37,10 @@ def observe_job(
         report=_last_report(pods),
         problem=None if _last_report(newest) is not None else job_problem(job, pods, events),
         is_settled=is_settled(job),
+        has_begun=_had_pods_that_ran(job) or any(has_begun(pod) for pod in pods),
+        made_with=(metadata.get("annotations") or {}).get(MADE_WITH_ANNOTATION),
+        is_being_deleted="deletionTimestamp" in metadata,
+        version=_version(metadata),
     )
 
 
@@ -41,6 +49,18 @@ def is_settled(job: KubernetesObject) -> bool:
     status = job.get("status") or {}
     ended = any(each["status"] == "True" for each in status.get("conditions") or [] if each["type"] != "Suspended")
     return ended or bool(status.get("ready"))
+
+
+def _had_pods_that_ran(job: KubernetesObject) -> bool:
+    """By the Job's own count, in which those that are gone are, too."""
+    status = job.get("status") or {}
+    uncounted = (status.get("uncountedTerminatedPods") or {}).values()
+    return any(status.get(each) for each in ("ready", "succeeded", "failed")) or any(uncounted)
+
+
+def _version(metadata: dict[str, Any]) -> JobVersion | None:
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    return JobVersion(uid, version) if uid and version else None
 
 
 def is_finished(job: KubernetesObject) -> bool:

@@ -59,6 +59,16 @@ def has_ended(pod: KubernetesObject) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
+def has_begun(pod: KubernetesObject) -> bool:
+    """Whether its driver runs or ran; what else is in the pod by somebody's admission writes to no table."""
+    status = pod.get("status") or {}
+    drivers = [each for each in status.get("containerStatuses") or [] if each.get("name") == "driver"]
+    states = [each.get(state) or {} for each in drivers for state in ("state", "lastState")]
+    return status.get("phase", "Pending") != "Pending" or any(
+        "running" in state or "terminated" in state for state in states
+    )
+
+
 def newest_first(pods: Iterable[KubernetesObject]) -> list[KubernetesObject]:
     return sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")), reverse=True)
 

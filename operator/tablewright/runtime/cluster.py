@@ -19,6 +19,7 @@ from kubernetes.client.exceptions import ApiException
 from tableformat.errors import PermanentError, TransientError
 from tablewright.act.jobs import TABLE_LABEL
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject
+from tablewright.decide.state import JobVersion
 from tablewright.runtime.secrets import KnownSecrets
 
 FIELD_MANAGER = "tablewright"
@@ -185,6 +186,22 @@ class Cluster:
             message = f"there is a Job {name} that is not this run's: it goes with the run before, or delete it"
             raise NameTakenError(message)
 
+    def delete_job(self, namespace: str, name: str, version: JobVersion) -> None:
+        """With its pods, and gone only when they are. Not one that has changed since it was seen, which is no error.
+
+        Raises `AccessDeniedError` where that is not allowed.
+        """
+        preconditions = {"uid": version.uid, "resourceVersion": version.resource_version}
+        options = {"propagationPolicy": "Foreground", "preconditions": preconditions}
+        try:
+            self._request("DELETE", f"apis/batch/v1/namespaces/{namespace}/jobs/{name}", body=options)
+        except ApiException as error:
+            if error.status == 403:
+                message = f"the operator may not delete Jobs: give it the right to in {namespace}: {error.reason}"
+                raise AccessDeniedError(message) from None
+            if error.status not in (404, 409):
+                raise
+
     def apply_status(self, plural: str, kind: str, namespace: str, name: str, status: dict[str, Any]) -> None:
         """Server-side apply of what the operator owns of a status. A deleted object is no error."""
         metadata = {"name": name, "namespace": namespace}
@@ -230,7 +247,7 @@ class Cluster:
         if method != "GET":
             self._fence()
             headers["Content-Type"] = content_type
-        if body is not None:
+        if body is not None and method != "DELETE":
             query["fieldManager"] = FIELD_MANAGER
         sent = _as_yaml(body) if content_type == _APPLY else body
         parts = self._api.param_serialize(

@@ -15,9 +15,19 @@ from tablewright.api.table import ManagedTable
 from tablewright.decide.claims import claimant
 from tablewright.decide.limits import Place
 from tablewright.decide.requests import not_allowed
-from tablewright.decide.runs import Waiting, decide_run, runs_out_of_memory, waits_for, why_it_waits
-from tablewright.decide.state import JobObservation
-from tablewright.observe.jobs import is_finished, is_settled, observe_job
+from tablewright.decide.runs import (
+    POD_INTERVAL,
+    REPLACED,
+    Waiting,
+    decide_run,
+    runs_out_of_memory,
+    waits_for,
+    why_it_waits,
+    without_replaced_job,
+)
+from tablewright.decide.state import JobObservation, RunDecision
+from tablewright.observe.jobs import MADE_WITH_ANNOTATION, is_finished, is_settled, observe_job
+from tablewright.observe.pods import has_ended
 from tablewright.runtime.catalogs import parse_catalog
 from tablewright.runtime.cluster import AccessDeniedError, Cluster, NameTakenError, ObjectRefusedError, owners
 from tablewright.runtime.declared import Declared
@@ -69,26 +79,64 @@ class RunPasses:
         except InvalidObjectError as error:  # one that has its Job is followed to its end all the same
             refusal = str(error)
         job = self._job_of(run)
-        is_new = job is None and refusal is None and not run.status.is_finished and run.status.job_name is None
-        waiting = self._wait(run, table, now) if is_new and table is not None else None
-        decision = decide_run(run, refusal, job, now, waiting=waiting)
-        if decision.create_job is not None and table is not None and catalog is not None:
-            try:
-                self._create_job(run, table, catalog)
-            except (RunNotPossibleError, ObjectRefusedError) as error:
-                decision = decide_run(run, str(error), None, now)
-            except (AccessDeniedError, NameTakenError, ApiException) as error:  # nobody tells us when that is mended
-                self._make_way(run)
-                waiting = Waiting(brief(error), now + JOB_INTERVAL, "JobNotCreated")
-                decision = decide_run(run, None, None, now, waiting=waiting)
-            except Exception:  # whatever it is: others must not wait for it
-                self._make_way(run)
-                raise
+        if job is not None:
+            decision = self._follow(run, table, catalog, refusal, job, now)
+        elif run.status.reason == REPLACED and self._has_pods(run):
+            return POD_INTERVAL.total_seconds()
+        else:
+            decision = self._begin(without_replaced_job(run), table, catalog, refusal, now)
         if decision.status != run.status:
             self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write
             self._cluster.apply_status(run.plural, run.kind_name, *run.key, owned.to_json())
         return seconds_until(decision.look_again_at, now)
+
+    def _begin(
+        self,
+        run: MaintenanceRun,
+        table: ManagedTable | None,
+        catalog: TableCatalog | None,
+        refusal: str | None,
+        now: datetime,
+    ) -> RunDecision:
+        """Of a run that has no Job: it waits, gets one, or lost it."""
+        is_new = refusal is None and not run.status.is_finished and run.status.job_name is None
+        waiting = self._wait(run, table, now) if is_new and table is not None else None
+        decision = decide_run(run, refusal, None, now, waiting=waiting)
+        if decision.create_job is None or table is None or catalog is None:
+            return decision
+        try:
+            self._create_job(run, table, catalog)
+        except (RunNotPossibleError, ObjectRefusedError) as error:
+            return decide_run(run, str(error), None, now)
+        except (AccessDeniedError, NameTakenError, ApiException) as error:  # nobody tells us when that is mended
+            self._make_way(run)
+            return decide_run(run, None, None, now, waiting=Waiting(brief(error), now + JOB_INTERVAL, "JobNotCreated"))
+        except Exception:  # whatever it is: others must not wait for it
+            self._make_way(run)
+            raise
+        return decision
+
+    def _follow(
+        self,
+        run: MaintenanceRun,
+        table: ManagedTable | None,
+        catalog: TableCatalog | None,
+        refusal: str | None,
+        job: JobObservation,
+        now: datetime,
+    ) -> RunDecision:
+        """Of a run that has its Job. One whose pod does not start is replaced where it would be made otherwise now."""
+        may_replace = refusal is None and job.problem is not None and not job.has_begun
+        made_with = self._made_with_now(run, table, catalog) if may_replace else None
+        decision = decide_run(run, refusal, job, now, made_with=made_with)
+        if decision.delete_job is None:
+            return decision
+        try:
+            self._cluster.delete_job(*run.key, decision.delete_job.version)
+        except AccessDeniedError as error:
+            return decide_run(run, refusal, job, now, made_with=made_with, undeletable=brief(error))
+        return decision
 
     def _wait(self, run: MaintenanceRun, table: ManagedTable, now: datetime) -> Waiting | None:
         """What the run waits for: something of its table's, or its turn among all runs, which is taken if it came."""
@@ -113,6 +161,22 @@ class RunPasses:
         except Exception:
             self._line.give_back(Place(*run.key), run.metadata.creation_timestamp or self._clock())
             raise
+
+    def _made_with_now(
+        self, run: MaintenanceRun, table: ManagedTable | None, catalog: TableCatalog | None
+    ) -> str | None:
+        """None where no Job could be made now, or not as its policies' authors mean it."""
+        if table is None or catalog is None or self._declared.broken_policies(table):
+            return None
+        try:
+            job = build_job(run, table, self._declared.policy_of(table), catalog, self._jobs)
+        except RunNotPossibleError:
+            return None
+        return str(job["metadata"]["annotations"][MADE_WITH_ANNOTATION])
+
+    def _has_pods(self, run: MaintenanceRun) -> bool:
+        """Of a Job that is gone: somebody may have deleted it in another way than we do, and they may still run."""
+        return not all(has_ended(pod) for pod in self._cluster.pods_of_job(*run.key))
 
     def _is_ahead_of_watches(self, run: MaintenanceRun) -> bool:
         """Whether the run's table or its catalog is there, and only no watch has told of it: each kind has its own."""

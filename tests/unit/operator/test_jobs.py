@@ -1,6 +1,7 @@
 """The Job of a run, as a value: what the operation asks of the driver, and what the levels say of how jobs run."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from tablewright.api.objects import InvalidObjectError, parse
 from tablewright.api.run import MaintenanceRun, Operation
 from tablewright.decide.causes import run_name
 from tablewright.decide.policy import effective_policy
+from tablewright.observe.jobs import MADE_WITH_ANNOTATION
 from tests.unit.operator.values import managed_table
 
 SETTINGS = JobSettings(image="jobs:1")
@@ -137,6 +139,7 @@ def test_the_whole_job_but_for_what_the_driver_is_told() -> None:
         "tablewright.dev/table": "events",
     }
     spec = job.pop("spec")
+    assert re.fullmatch("[0-9a-f]{16}", job["metadata"].pop("annotations").pop(MADE_WITH_ANNOTATION))
     assert job == {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -226,6 +229,7 @@ def test_what_the_levels_say_of_jobs_is_in_the_job_field_by_field() -> None:
     assert pod(job)["priorityClassName"] == "batch"
     assert pod(job)["nodeSelector"] == {"disk": "fast"}
     assert pod(job)["tolerations"] == [toleration]
+    del job["metadata"]["annotations"][MADE_WITH_ANNOTATION]
     for metadata in (job["metadata"], job["spec"]["template"]["metadata"]):
         assert metadata["labels"]["team"] == "sales"
         assert metadata["annotations"] == {"example.com/owner": "anyone at all"}
@@ -409,3 +413,25 @@ def test_a_run_whose_name_no_job_can_have_is_refused_by_the_field() -> None:
     named = named.model_copy(update={"metadata": named.metadata.model_copy(update={"name": "n" * 64})})
     with pytest.raises(RunNotPossibleError, match=r"metadata\.name: .* choose a shorter one"):
         build_job(named, table, effective_policy(table, [], lake), lake, SETTINGS)
+
+
+def test_a_job_knows_whether_it_would_be_made_otherwise_by_what_people_declare_alone() -> None:
+    table, lake = managed_table(), catalog()
+
+    def fingerprint(lake: TableCatalog = lake, settings: JobSettings = SETTINGS, failed: int = 0, **spec: Any) -> str:
+        table = managed_table(**spec)
+        job = build_job(run(), table, effective_policy(table, [], lake), lake, settings, out_of_memory=failed)
+        return str(job["metadata"]["annotations"][MADE_WITH_ANNOTATION])
+
+    others = {
+        fingerprint(jobs={"image": "jobs:2"}),
+        fingerprint(jobs={"nodeSelector": {"disk": "fast"}}),
+        fingerprint(jobs={"annotations": {"example.com/owner": "anyone"}}),
+        fingerprint(catalog(jobs={"serviceAccountName": "lake-jobs"})),
+        fingerprint(catalog(storage={"credentialsSecretRef": {"name": "keys"}})),
+        fingerprint(settings=replace(SETTINGS, image="jobs:3")),
+    }
+    assert len(others | {fingerprint()}) == 7
+    assert fingerprint(failed=2) == fingerprint(), "history that goes must not make a Job anew"
+    told = build_job(run(), table, effective_policy(table, [], lake), lake, SETTINGS, out_of_memory=2)
+    assert json.loads(variables(told)["TABLEWRIGHT_JOB"]["value"])["out_of_memory"] == 2
