@@ -61,7 +61,7 @@ class OpenCatalogs:
             with self._lock:
                 self._opened[namespace, name] = known
             if self._store.get(TableCatalog.kind_name, namespace, name) is None:
-                self.forget(namespace, name)  # deleted meanwhile, and the pass that lets it go may be over
+                self.forget(namespace, name)  # deleted meanwhile, and the event that lets it go may be past
         return known[1]
 
     def forget(self, namespace: str, name: str) -> None:

@@ -5,6 +5,7 @@ from tablewright.api.objects import KubernetesObject
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
+from tablewright.runtime.catalogs import OpenCatalogs
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.keys import Key
 from tablewright.runtime.line import RunLine
@@ -13,11 +14,14 @@ from tablewright.runtime.store import ObjectStore
 
 
 class EventRouter:
-    def __init__(self, store: ObjectStore, claims: Claims, line: RunLine, locations: KnownLocations) -> None:
+    def __init__(
+        self, store: ObjectStore, claims: Claims, line: RunLine, locations: KnownLocations, catalogs: OpenCatalogs
+    ) -> None:
         self._store = store
         self._locations = locations
         self._claims = claims
         self._line = line
+        self._catalogs = catalogs
 
     def notice(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         """Remembers what was seen, and says what is to be looked at because of it."""
@@ -43,7 +47,17 @@ class EventRouter:
             self._line.notice_run(latest or obj, deleted=latest is None)
         elif kind == "Job" and not deleted:
             self._line.notice_job(obj)
+        elif kind == TableCatalog.kind_name and deleted:
+            self._let_go(*place[1:])
         return [*self._keys(kind, obj, deleted=deleted), *rivals]
+
+    def _let_go(self, namespace: str, catalog: str) -> None:
+        """Where every preview environment has a catalog of its own, what was opened and listed would only grow.
+
+        Not by a pass: a standby has none, and may have led before.
+        """
+        self._catalogs.forget(namespace, catalog)
+        self._locations.forget_catalog(namespace, catalog)
 
     def _rivals(self, kind: str, obj: KubernetesObject, *, deleted: bool) -> list[Key]:
         """The objects whose table may now be another's, or be free."""
@@ -86,8 +100,7 @@ class EventRouter:
         tables = self._store.list(ManagedTable.kind_name, namespace)
         keys = [Key(ManagedTable.kind_name, namespace, table["metadata"]["name"]) for table in tables]
         keys += [Key(MaintenanceRun.kind_name, namespace, run) for run in self._waiting_runs(namespace)]
-        # Of a catalog that is gone there is an opened one to let go; of a policy there is nothing.
-        return keys if deleted and kind == TablePolicy.kind_name else [Key(kind, namespace, name), *keys]
+        return keys if deleted else [Key(kind, namespace, name), *keys]
 
     def _waiting_runs(self, namespace: str, table: str | None = None) -> set[str]:
         """Runs, of the table if one is given, that have no Job yet: they may wait for what just changed."""

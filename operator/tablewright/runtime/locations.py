@@ -147,7 +147,7 @@ class KnownLocations:
             self._following.pop((namespace, name), None)
 
     def _forget_if_gone(self, namespace: str, name: str) -> None:
-        """Of a catalog that was deleted while a pass listed it: the pass that lets it go may be over."""
+        """Of a catalog that was deleted while a pass listed it: the event that lets it go may be past."""
         if self._store.get(TableCatalog.kind_name, namespace, name) is None:
             self.forget_catalog(namespace, name)
 

@@ -24,6 +24,7 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.catalogs import OpenCatalogs
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.clock import LOOK_SECONDS, ClockWatch
 from tablewright.runtime.cluster import Cluster, connect
@@ -79,25 +80,26 @@ class _Operator:
         claims, line = Claims(), RunLine(self._store, settings.most_runs)
         memory = HealthMemory()
         locations = KnownLocations(self._store, memory.places_at)
-        self._router = EventRouter(self._store, claims, line, locations)
         self._leader: LeaseHolder | SoleLeader = self._elect(settings.election)
         api = connect(settings.kubeconfig, counted=self._metrics.request)
         secrets = KnownSecrets()
         for handler in logging.getLogger().handlers:
             handler.addFilter(SecretFilter(secrets))
         cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote, secrets=secrets)
+        catalogs = OpenCatalogs(self._store, cluster.read_secret, settings.kubeconfig)
+        self._router = EventRouter(self._store, claims, line, locations, catalogs)
         self._reconciler = Reconciler(
             self._store,
             claims,
             line,
             cluster,
+            catalogs,
             settings.jobs,
             lambda: datetime.now(UTC).replace(microsecond=0),
             wake=self._enqueue_soon,
             recorder=Recorder(cluster, self._metrics, _identity(settings)),
             locations=locations,
             memory=memory,
-            kubeconfig=settings.kubeconfig,
             poll_interval=timedelta(seconds=settings.poll_seconds),
         )
         self._sync = Synchroniser(cluster, self._store, settings.namespaces, self._notice)

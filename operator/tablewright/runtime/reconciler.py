@@ -43,6 +43,7 @@ class Reconciler:
         claims: Claims,
         line: RunLine,
         cluster: Cluster,
+        catalogs: OpenCatalogs,
         jobs: JobSettings,
         clock: Callable[[], datetime],
         *,
@@ -50,14 +51,12 @@ class Reconciler:
         recorder: Recorder,
         locations: KnownLocations,
         memory: HealthMemory,
-        kubeconfig: str | None = None,
         poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
         self._store = store
         self._cluster = cluster
-        self._locations = locations
         self._clock = clock
-        self._catalogs = OpenCatalogs(store, cluster.read_secret, kubeconfig)
+        self._catalogs = catalogs
         declared = Declared(store, claims)
         self._runs = RunPasses(store, declared, line, cluster, jobs, clock, wake=wake, recorder=recorder)
         self._tables = TablePasses(
@@ -77,8 +76,6 @@ class Reconciler:
         """One pass; returns in how many seconds the key wants the next one, if time alone can change the outcome."""
         obj = self._store.get(key.kind, key.namespace, key.name)
         if obj is None:
-            if key.kind == TableCatalog.kind_name:
-                self._let_go(key)
             return None
         being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         if key.kind == MaintenanceRun.kind_name:
@@ -88,11 +85,6 @@ class Reconciler:
         if key.kind == TableCatalog.kind_name:
             return self._report_usability(TableCatalog, READY, obj, lambda: self._catalogs.probe(*place_of(obj)))
         return self._tables.delete(obj) if being_deleted else self._tables.reconcile(obj)
-
-    def _let_go(self, catalog: Key) -> None:
-        """Where every preview environment has a catalog of its own, what was opened and listed would only grow."""
-        self._catalogs.forget(catalog.namespace, catalog.name)
-        self._locations.forget_catalog(catalog.namespace, catalog.name)
 
     def _report_usability(
         self, model: type[TablePolicy | TableCatalog], kind: str, obj: KubernetesObject, use: Callable[[], object]

@@ -13,6 +13,7 @@ from pyiceberg.exceptions import ForbiddenError
 
 from tablewright.act.jobs import JobSettings
 from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.catalogs import OpenCatalogs
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster
 from tablewright.runtime.events import EventRouter
@@ -80,24 +81,26 @@ class World:
     def __init__(self, catalog: dict[str, Any] | None = CATALOG, *, most_runs: int = 10) -> None:
         self.store, self.server, self.now, self.woken = ObjectStore(), Server(), NOW, list[Key]()
         claims, line, memory = Claims(), RunLine(self.store, most_runs), HealthMemory()
-        locations = KnownLocations(self.store, memory.places_at)
-        self.router = EventRouter(self.store, claims, line, locations)
+        self.locations = KnownLocations(self.store, memory.places_at)
         cluster = Cluster(
             self.server,
             fence=lambda: None,
             wrote=lambda *_: None,
             secrets=KnownSecrets(),
         )
+        self.catalogs = OpenCatalogs(self.store, cluster.read_secret, None)
+        self.router = EventRouter(self.store, claims, line, self.locations, self.catalogs)
         self.reconciler = Reconciler(
             self.store,
             claims,
             line,
             cluster,
+            self.catalogs,
             JobSettings(image="jobs"),
             lambda: self.now,
             wake=self.woken.extend,
             recorder=Recorder(cluster, Metrics(), "test"),
-            locations=locations,
+            locations=self.locations,
             memory=memory,
         )
         if catalog is not None:

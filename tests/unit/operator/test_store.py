@@ -5,6 +5,7 @@ from typing import Any
 from pyiceberg.catalog.memory import InMemoryCatalog
 
 from tablewright.decide.limits import Place
+from tablewright.runtime.catalogs import OpenCatalogs
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.events import EventRouter
 from tablewright.runtime.line import RunLine
@@ -22,6 +23,10 @@ def table(name: str = "events", *, uid: str = "u1", version: str = "1", **spec: 
 def run(name: str, of: str, uid: str) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "sales", "uid": uid, "resourceVersion": "1"}
     return {"metadata": metadata, "spec": {"tableRef": {"name": of}, "operation": "Compact"}}
+
+
+def unopened(store: ObjectStore) -> OpenCatalogs:
+    return OpenCatalogs(store, lambda *_: None, None)
 
 
 def test_a_late_event_does_not_undo_what_our_own_write_told() -> None:
@@ -98,7 +103,7 @@ def test_who_wrote_which_field_is_not_kept() -> None:
 def test_an_object_whose_last_finalizer_we_took_is_gone_whatever_event_comes_late() -> None:
     """The server answers with the version that it had before."""
     store = ObjectStore()
-    router = EventRouter(store, Claims(), RunLine(store, 1), KnownLocations(store, lambda _: None))
+    router = EventRouter(store, Claims(), RunLine(store, 1), KnownLocations(store, lambda _: None), unopened(store))
     going, released = table(version="10"), table(version="10")
     going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["tablewright.dev/table"]}
     released["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -112,7 +117,7 @@ def test_an_object_whose_last_finalizer_we_took_is_gone_whatever_event_comes_lat
 def test_the_place_of_a_table_that_was_dropped_is_free_whatever_event_comes_late() -> None:
     store = ObjectStore()
     locations = KnownLocations(store, lambda _: None)
-    router = EventRouter(store, Claims(), RunLine(store, 1), locations)
+    router = EventRouter(store, Claims(), RunLine(store, 1), locations, unopened(store))
     store.put("TableCatalog", {"metadata": {"name": "lake", "namespace": "sales"}, "spec": {"configMap": {}}})
     dropped = table("dropped") | {"status": {"identity": {"location": "file:///lake/events"}}}
     router.notice("ManagedTable", dropped, deleted=False)
@@ -126,7 +131,7 @@ def test_the_place_of_a_table_that_was_dropped_is_free_whatever_event_comes_late
 def test_a_deletion_that_is_told_of_late_takes_nothing_from_the_object_that_followed() -> None:
     """A listing tells of what is there before it tells of what is gone."""
     store, claims = ObjectStore(), Claims()
-    router = EventRouter(store, claims, RunLine(store, 1), KnownLocations(store, lambda _: None))
+    router = EventRouter(store, claims, RunLine(store, 1), KnownLocations(store, lambda _: None), unopened(store))
     router.notice("ManagedTable", table(uid="u1"), deleted=False)
     router.notice("ManagedTable", table(uid="u2", version="5"), deleted=False)
     router.notice("ManagedTable", table(uid="u1"), deleted=True)
@@ -139,7 +144,7 @@ def test_a_deletion_that_is_told_of_late_takes_nothing_from_the_object_that_foll
 def test_a_run_that_was_created_anew_under_its_name_waits_for_its_own_turn() -> None:
     store = ObjectStore()
     line = RunLine(store, 1)
-    router = EventRouter(store, Claims(), line, KnownLocations(store, lambda _: None))
+    router = EventRouter(store, Claims(), line, KnownLocations(store, lambda _: None), unopened(store))
     router.notice("ManagedTable", table(), deleted=False)
     before, after = run("by-hand", "events", "u1"), run("by-hand", "events", "u2")
     before["status"] = {"phase": "Running", "jobName": "by-hand"}
