@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tableformat.maintenance.job import MaintenanceJob
-from tableformat.maintenance.sizing import ExecutorLimits, JobSize, Workload, size_job
+from tableformat.maintenance.sizing import MIB, ExecutorLimits, JobSize, Workload, size_job
 from tablejobs.container import kills_for_memory, memory_limit, processors
-from tablejobs.failures import OutOfMemory
-from tablejobs.pods import DriverPod, OwnPod, PodsOfJob, count_out_of_memory, has_killed
+from tablejobs.failures import DriverOutOfMemory, OutOfMemory
+from tablejobs.pods import DriverPod, OwnPod, PodsOfJob, count_out_of_memory, killed
 
 logger = logging.getLogger("tablejobs")
 
@@ -24,30 +24,42 @@ class Attempt:
     """In this container; None where the driver is no pod, since then the count is of other processes, too."""
     driver_was_killed: bool = False
     """In an earlier attempt of the same Job, and so within the same limits."""
+    beside_executors: bool = False
+    """Whether that driver was killed though it had executors for its tasks."""
     at_limit: str = ""
     """What allows its tasks no more memory, if anything does; known when it has its size."""
 
     @classmethod
     def of(cls, job: MaintenanceJob, *, cores: int | None) -> "Attempt":
         driver, own = DriverPod.from_environment(), OwnPod.from_environment()
-        drivers = PodsOfJob(own).drivers(job.run.name) if own is not None and job.run is not None else ()
+        pods = None if own is None else PodsOfJob(own)
+        drivers = pods.drivers(job.run.name) if pods is not None and job.run is not None else ()
+        ended = killed(drivers)
         return cls(
             driver=driver,
             limits=job.executors if driver is not None else None,
             cores=cores or processors(),
             earlier_out_of_memory=job.out_of_memory + count_out_of_memory(drivers),
-            driver_was_killed=has_killed(drivers),
+            driver_was_killed=bool(ended),
+            beside_executors=pods is not None and pods.had_executors(ended),
             kills_before=None if job.run is None else kills_for_memory(),
         )
 
     def size(self, work: Workload, *, alone: bool = False) -> JobSize:
         """`alone`: without executors, whatever is allowed.
 
-        Raises `OutOfMemory` where the attempt before this one was killed with all the memory there is for one task.
+        Raises `OutOfMemory` where the attempt before this one was killed with all the memory there is for one task, and
+        `DriverOutOfMemory` where it was killed without doing any itself.
         """
         size = self._sized(work, alone=alone, out_of_memory=self.earlier_out_of_memory)
         self.at_limit = size.at_limit
-        if self.driver_was_killed and not size.executors:
+        limit = memory_limit()
+        if self.beside_executors and size.executors and limit is not None:  # without a limit, it was the node's memory
+            had = f"{limit // MIB} MiB that jobs.resources.limits.memory allows: raise it"
+            raise DriverOutOfMemory(
+                f"the driver was killed for want of memory, though executors did its tasks: it had the {had}"
+            )
+        if self.driver_was_killed and not self.beside_executors and not size.executors:
             before = self._sized(work, alone=alone, out_of_memory=self.earlier_out_of_memory - 1)
             if before.at_limit:
                 raise OutOfMemory

@@ -24,19 +24,28 @@ _BAD_KEYS = {
     *["AuthorizationHeaderMalformed", "InvalidSecurity"],
     "XAdminUserNotFound",  # the Versity gateway's word for an access key that it does not know
 }
-_BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
-    (iceberg.NoSuchTableError, "TableNotFound", False),
-    (iceberg.ValidationException, "ValidationConflict", True),
-    (iceberg.CommitFailedException, CommitConflict.reason, True),
-    (iceberg.CommitStateUnknownException, CommitOutcomeUnknown.reason, True),
-    (PermissionError, "BadCredentials", False),
-)
 
 
 class OutOfMemory(TransientError):
     """A process of the run was killed for want of memory."""
 
     reason = OUT_OF_MEMORY
+
+
+class DriverOutOfMemory(OutOfMemory):
+    """The driver itself was killed, though executors did the tasks: nothing that attempts differ by is in it."""
+
+    reason = OUT_OF_MEMORY
+
+
+_BY_TYPE: tuple[tuple[type[Exception], str, bool], ...] = (
+    (iceberg.NoSuchTableError, "TableNotFound", False),
+    (iceberg.ValidationException, "ValidationConflict", True),
+    (iceberg.CommitFailedException, CommitConflict.reason, True),
+    (iceberg.CommitStateUnknownException, CommitOutcomeUnknown.reason, True),
+    (PermissionError, "BadCredentials", False),
+    (DriverOutOfMemory, OUT_OF_MEMORY, False),
+)
 
 
 @dataclass(frozen=True)

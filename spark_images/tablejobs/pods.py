@@ -104,10 +104,10 @@ def count_out_of_memory(pods: Iterable[Mapping[str, Any]]) -> int:
     return sum(any(_was_killed_for_memory(status) for status in _container_statuses(pod)) for pod in pods)
 
 
-def has_killed(pods: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a container was itself killed for want of memory, and so could report nothing."""
-    ends = (_terminated(status) for pod in pods for status in _container_statuses(pod))
-    return any(end.get("reason") == "OOMKilled" for end in ends)
+def killed(pods: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of those whose container was itself killed for want of memory, and so could report nothing."""
+    ends = ((_name(pod), _terminated(status)) for pod in pods for status in _container_statuses(pod))
+    return [name for name, end in ends if end.get("reason") == "OOMKilled"]
 
 
 def _container_statuses(pod: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -199,6 +199,11 @@ class PodsOfJob:
     def drivers(self, job_name: str) -> Sequence[Mapping[str, Any]]:
         """This attempt's, and those of the Job's earlier ones."""
         return self._list(f"{JOB_LABEL}={job_name}")
+
+    def had_executors(self, drivers: Sequence[str]) -> bool:
+        """Whether one of these drivers was killed beside executors: who is killed leaves them, and they stay with its
+        pod; who works alone removed them."""
+        return bool(drivers) and bool(self._list(f"{DRIVER_LABEL} in ({','.join(drivers)})"))
 
     def executors_out_of_memory(self) -> int:
         return count_out_of_memory(self._list(self._executors))

@@ -9,6 +9,7 @@ from tableformat.catalogs import SqlConfig
 from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.job import CompactWork, MaintenanceJob, RunReference
 from tablejobs.attempt import Attempt
+from tablejobs.pods import DRIVER_LABEL
 
 KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
 
@@ -26,13 +27,18 @@ def killed_before(kube_api: client.ApiClient, kube_namespace: str) -> str:
     return "compact"
 
 
-def test_a_driver_that_may_have_no_executors_knows_of_the_kill_before_it(
+@pytest.mark.parametrize("beside_executors", [False, True])
+def test_a_driver_knows_of_the_kill_before_it_and_whether_that_one_had_executors(
+    beside_executors: bool,
     kube_api: client.ApiClient,
     kube_namespace: str,
     killed_before: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    labels = {DRIVER_LABEL: "compact-aaaaa" if beside_executors else "of-another-run"}
+    executor = {"metadata": {"name": "exec-1", "labels": labels}, "spec": {"containers": [{"name": "e", "image": "i"}]}}
+    client.CoreV1Api(kube_api).create_namespaced_pod(kube_namespace, executor)
     monkeypatch.setattr("tablejobs.pods.api_client", lambda: kube_api)
     monkeypatch.setenv("TABLEWRIGHT_POD_NAME", "compact-bbbbb")
     monkeypatch.setenv("TABLEWRIGHT_POD_NAMESPACE", kube_namespace)
@@ -47,4 +53,5 @@ def test_a_driver_that_may_have_no_executors_knows_of_the_kill_before_it(
     attempt = Attempt.of(job, cores=2)
     assert attempt.earlier_out_of_memory == 2, "of the run before, and of the pod before"
     assert attempt.driver_was_killed, "so it may end before it begins"
+    assert attempt.beside_executors == beside_executors
     assert attempt.driver is None

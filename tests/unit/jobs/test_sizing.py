@@ -27,8 +27,8 @@ from tablejobs import executor
 from tablejobs.attempt import Attempt
 from tablejobs.configuration import spark_configuration
 from tablejobs.container import kills_for_memory, memory_limit, processors
-from tablejobs.failures import OutOfMemory, classify
-from tablejobs.pods import DRIVER_LABEL, DriverPod, count_out_of_memory, has_killed
+from tablejobs.failures import DriverOutOfMemory, OutOfMemory, classify
+from tablejobs.pods import DRIVER_LABEL, DriverPod, count_out_of_memory, killed
 
 LIMITS = ExecutorLimits(most=4, cores=2, memory_bytes=4 * GIB, bytes_each=GIB)
 TEMPLATE = {
@@ -243,7 +243,7 @@ def test_a_driver_whose_last_word_is_want_of_memory_counts_too() -> None:
 
     pods = [said(word("OutOfMemory")), said(word("CommitConflict")), said("no report")]
     assert count_out_of_memory(pods) == 1
-    assert not has_killed(pods), "that was a process of its own, or an executor"
+    assert not killed(pods), "that was a process of its own, or an executor"
 
 
 @pytest.mark.parametrize(("memory", "killed_before", "ends"), [(GIB, 1, True), (GIB, 0, False), (8 * GIB, 1, False)])
@@ -263,6 +263,41 @@ def test_a_driver_that_was_killed_with_all_the_memory_there_is_for_one_task_is_t
     failure = classify(raised.value, at_limit=attempt.at_limit)
     assert (failure.reason, failure.try_again) == ("OutOfMemory", False)
     assert "all of the 1024 MiB that jobs.resources.limits.memory allows: raise it" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("memory", "beside_executors", "plan", "ends"),
+    [
+        (4 * GIB, True, 8 * GIB, True),
+        (4 * GIB, False, 8 * GIB, False),
+        (4 * GIB, True, GIB, False),
+        (None, True, 8 * GIB, False),
+    ],
+    ids=["as before", "it worked alone, as none came", "what is left needs no executors", "the node had no more"],
+)
+def test_a_driver_that_was_killed_though_executors_did_its_tasks_is_the_last(
+    memory: int | None, beside_executors: bool, plan: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More for each task, or fewer of them at once, would be in the executors: the driver would be killed as before."""
+    monkeypatch.setattr("tablejobs.attempt.memory_limit", lambda: memory)
+    attempt = Attempt(
+        None,
+        LIMITS,
+        cores=2,
+        earlier_out_of_memory=1,
+        kills_before=0,
+        driver_was_killed=True,
+        beside_executors=beside_executors,
+    )
+    if not ends:
+        attempt.size(work(plan, parts=8))
+        return
+    with pytest.raises(DriverOutOfMemory) as raised:
+        attempt.size(work(plan, parts=8))
+    failure = classify(raised.value, at_limit=attempt.at_limit)
+    assert (failure.reason, failure.try_again) == ("OutOfMemory", False)
+    assert "it had the 4096 MiB that jobs.resources.limits.memory allows: raise it" in failure.message
+    assert "jobs.executors" not in failure.message
 
 
 @pytest.mark.parametrize(
