@@ -1,6 +1,7 @@
 """Reads a run's Job, and the report that its driver left in the termination message, into values."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,13 +18,11 @@ _OWN_REASONS = {"DeadlineExceeded"}  # of a Job that failed; the others say no m
 
 
 def observe_job(
-    job: KubernetesObject, pods: Sequence[KubernetesObject], events: Iterable[KubernetesObject] = ()
+    job: KubernetesObject, pods: Sequence[KubernetesObject], events: Iterable[KubernetesObject] = (), *, now: datetime
 ) -> JobObservation:
-    """`pods` are the Job's; `events` are about it, where it has no pods."""
+    """`pods` are the Job's; `events` are about it, where it has no pods, or else about one that is slow to start."""
     status = job.get("status") or {}
-    conditions = {
-        condition["type"]: condition for condition in status.get("conditions") or [] if condition["status"] == "True"
-    }
+    conditions = _conditions(job)
     failed = conditions.get("Failed")
     reason = failed.get("reason", "") if failed else ""
     newest = newest_first(pods)[:1]
@@ -35,7 +34,7 @@ def observe_job(
         failure=f"{reason}: {failed.get('message', '')}" if failed else "",
         failure_reason=reason if reason in _OWN_REASONS else "JobFailed",
         report=_last_report(pods),
-        problem=None if _last_report(newest) is not None else job_problem(job, pods, events),
+        problem=None if _last_report(newest) is not None else job_problem(job, pods, events, now),
         is_settled=is_settled(job),
         has_begun=_had_pods_that_ran(job) or any(has_begun(pod) for pod in pods),
         made_with=(metadata.get("annotations") or {}).get(MADE_WITH_ANNOTATION),
@@ -51,6 +50,12 @@ def is_settled(job: KubernetesObject) -> bool:
     return ended or bool(status.get("ready"))
 
 
+def _conditions(job: KubernetesObject) -> dict[str, dict[str, Any]]:
+    """Those that hold, by type."""
+    found = (job.get("status") or {}).get("conditions") or []
+    return {condition["type"]: condition for condition in found if condition["status"] == "True"}
+
+
 def _had_pods_that_ran(job: KubernetesObject) -> bool:
     """By the Job's own count, in which those that are gone are, too."""
     status = job.get("status") or {}
@@ -64,8 +69,7 @@ def _version(metadata: dict[str, Any]) -> JobVersion | None:
 
 
 def is_finished(job: KubernetesObject) -> bool:
-    observed = observe_job(job, ())
-    return observed.succeeded or observed.failed
+    return not {"Complete", "Failed"}.isdisjoint(_conditions(job))
 
 
 def read_report(text: str) -> DriverReport | None:

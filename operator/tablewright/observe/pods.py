@@ -1,15 +1,18 @@
 """Why a run's pod does not run, or ended without a word, as one reason that people and alerts can use.
 
 From the status of the pod and of the Job, and, where there is no pod at all, from what the Job controller says of its
-attempts to create one: nothing but an event tells of a quota that is used up.
+attempts to create one: nothing but an event tells of a quota that is used up, nor of a volume that is not there.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from tableformat.maintenance.job import OUT_OF_MEMORY
 from tablewright.api.objects import KubernetesObject
 from tablewright.decide.state import PodProblem
+
+SLOW_AFTER = timedelta(minutes=10)  # a large image may take a while to come to a new node
 
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _CONFIGURATION = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
@@ -40,12 +43,32 @@ def pod_problem(pod: KubernetesObject) -> PodProblem | None:
     return None
 
 
+def slow_pod(pods: Sequence[KubernetesObject], now: datetime) -> str | None:
+    """The newest pod, by name, if it should have started by now and its status does not say why it has not: of a volume
+    that cannot be mounted, or a scheduler that is not there, only events tell, if anything does."""
+    if not pods:
+        return None
+    newest = newest_first(pods)[0]
+    conditions = (newest.get("status") or {}).get("conditions") or []
+    gated = any(each.get("reason") == "SchedulingGated" for each in conditions)  # somebody else's to let it go
+    created = newest["metadata"].get("creationTimestamp")
+    if gated or has_begun(newest) or pod_problem(newest) is not None or created is None:
+        return None
+    return str(newest["metadata"]["name"]) if now >= datetime.fromisoformat(created) + SLOW_AFTER else None
+
+
 def job_problem(
-    job: KubernetesObject, pods: Sequence[KubernetesObject], events: Iterable[KubernetesObject]
+    job: KubernetesObject, pods: Sequence[KubernetesObject], events: Iterable[KubernetesObject], now: datetime
 ) -> PodProblem | None:
-    """Of the newest pod; without any, why there is none."""
+    """Of the newest pod; without any, why there is none. `events` are about the one or the other."""
     if (job.get("spec") or {}).get("suspend"):
         return PodProblem("Queued", "the Job is suspended until its queue admits it")
+    slow = slow_pod(pods, now)
+    if slow is not None:
+        warnings = [event for event in events if event.get("type") == "Warning"]
+        why = _said("", max(warnings, key=_time_of)) if warnings else "nothing tells why"
+        since = newest_first(pods)[0]["metadata"]["creationTimestamp"]
+        return PodProblem("PodNotStarted", f"pod {slow} was created at {since} and has not started: {why}")
     if pods:
         return pod_problem(newest_first(pods)[0])
     failed = [event for event in events if event.get("reason") == "FailedCreate"]
@@ -80,4 +103,5 @@ def _time_of(event: KubernetesObject) -> str:
 
 
 def _said(what: str, source: dict[str, Any]) -> str:
-    return ": ".join(str(text) for text in (what, source.get("reason"), source.get("message")) if text)
+    said = source.get("message") or source.get("note")
+    return ": ".join(str(text) for text in (what, source.get("reason"), said) if text)

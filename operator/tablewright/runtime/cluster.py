@@ -91,8 +91,8 @@ class Cluster:
         listed = self._request("GET", f"api/v1/namespaces/{namespace}/pods", query=query)
         return list(listed.get("items") or [])
 
-    def events_about_job(self, namespace: str, job: str) -> list[KubernetesObject]:
-        query = {"fieldSelector": f"regarding.kind=Job,regarding.name={job}"}
+    def events_about(self, kind: str, namespace: str, name: str) -> list[KubernetesObject]:
+        query = {"fieldSelector": f"regarding.kind={kind},regarding.name={name}"}
         listed = self._request("GET", f"apis/events.k8s.io/v1/namespaces/{namespace}/events", query=query)
         return list(listed.get("items") or [])
 

@@ -27,7 +27,7 @@ from tablewright.decide.runs import (
 )
 from tablewright.decide.state import JobObservation, RunDecision
 from tablewright.observe.jobs import MADE_WITH_ANNOTATION, is_finished, is_settled, observe_job
-from tablewright.observe.pods import has_ended
+from tablewright.observe.pods import has_ended, slow_pod
 from tablewright.runtime.catalogs import parse_catalog
 from tablewright.runtime.cluster import AccessDeniedError, Cluster, NameTakenError, ObjectRefusedError, owners
 from tablewright.runtime.declared import Declared
@@ -78,7 +78,7 @@ class RunPasses:
             parse(MaintenanceRun, obj)
         except InvalidObjectError as error:  # one that has its Job is followed to its end all the same
             refusal = str(error)
-        job = self._job_of(run)
+        job = self._job_of(run, now)
         if job is not None:
             decision = self._follow(run, table, catalog, refusal, job, now)
         elif run.status.reason == REPLACED and self._has_pods(run):
@@ -216,7 +216,7 @@ class RunPasses:
         except InvalidObjectError as error:
             return table, None, str(error)
 
-    def _job_of(self, run: MaintenanceRun) -> JobObservation | None:
+    def _job_of(self, run: MaintenanceRun, now: datetime) -> JobObservation | None:
         namespace, name = run.key
         if run.status.is_finished:
             return None
@@ -226,6 +226,9 @@ class RunPasses:
         if job is None or run.metadata.uid not in owners(job):  # a run of the same name may have had it before
             return None
         if is_settled(job) and not is_finished(job):
-            return observe_job(job, ())
+            return observe_job(job, (), now=now)
         pods = self._cluster.pods_of_job(namespace, name)
-        return observe_job(job, pods, () if pods else self._cluster.events_about_job(namespace, name))
+        slow = slow_pod(pods, now)
+        if slow is not None:
+            return observe_job(job, pods, self._cluster.events_about("Pod", namespace, slow), now=now)
+        return observe_job(job, pods, () if pods else self._cluster.events_about("Job", namespace, name), now=now)

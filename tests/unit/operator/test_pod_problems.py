@@ -1,6 +1,6 @@
 """Why a run's pod does not run, or ended without a word: from what the API server has, by value."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from tablewright.observe.jobs import observe_job
 from tablewright.observe.pods import job_problem, pod_problem
 from tests.unit.operator.values import NOW, run
 
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 REPORT = '{"succeeded": false, "reason": "BadCredentials", "message": "bucket lake: refused"}'
 
 
@@ -80,13 +81,42 @@ def test_without_a_pod_the_last_event_says_why_there_is_none() -> None:
         event("older", "2026-01-01T00:00:01Z"),
         event("Created pod", "2026-01-01T00:00:10Z", reason="SuccessfulCreate"),
     ]
-    assert job_problem({}, [], events) == PodProblem("PodsNotCreated", "no pod can be created: exceeded quota: small")
-    assert job_problem({}, [], []) is None
-    assert job_problem({}, [pod()], events) is None
+    assert job_problem({}, [], events, CREATED) == PodProblem(
+        "PodsNotCreated", "no pod can be created: exceeded quota: small"
+    )
+    assert job_problem({}, [], [], CREATED) is None
+    assert job_problem({}, [pod()], events, CREATED) is None
+
+
+CREATING = container(waiting={"reason": "ContainerCreating"})
+GATED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}
+
+
+@pytest.mark.parametrize("status", [{"phase": "Pending", **CREATING}, {"phase": "Pending"}, {}])
+def test_a_pod_that_should_have_started_by_now_is_a_problem_though_its_status_names_none(
+    status: dict[str, Any],
+) -> None:
+    """A volume whose ConfigMap is not there, for one: the table's other runs would wait for ever, and nobody knew."""
+    mount = {"type": "Warning", "reason": "FailedMount", "note": 'configmap "ca" not found', "eventTime": "2026-01-01"}
+    pulling = {"type": "Normal", "reason": "Scheduled", "note": "to a node", "eventTime": "2026-01-02"}
+    slow = pod(**status)
+    assert job_problem({}, [slow], [mount], CREATED + timedelta(minutes=9)) is None
+    found = job_problem({}, [slow], [mount, pulling], CREATED + timedelta(minutes=10))
+    assert found is not None
+    assert found.reason == "PodNotStarted"
+    assert found.message == (
+        'pod p was created at 2026-01-01T00:00:00Z and has not started: FailedMount: configmap "ca" not found'
+    )
+    assert job_problem({}, [slow], [], CREATED + timedelta(days=1)) is not None, "events are forgotten after an hour"
+
+
+@pytest.mark.parametrize("status", [container(running={}), {"phase": "Running"}, {"phase": "Succeeded"}, GATED])
+def test_a_pod_that_started_or_that_somebody_holds_back_on_purpose_is_not_slow(status: dict[str, Any]) -> None:
+    assert job_problem({}, [pod(**status)], [], CREATED + timedelta(days=1)) is None
 
 
 def test_a_job_that_a_queue_holds_back_says_so() -> None:
-    found = job_problem({"spec": {"suspend": True}}, [], [])
+    found = job_problem({"spec": {"suspend": True}}, [], [], CREATED)
     assert found is not None
     assert found.reason == "Queued"
 
@@ -96,7 +126,7 @@ def failed_job(reason: str = "BackoffLimitExceeded") -> dict[str, Any]:
 
 
 def ended(job: dict[str, Any], *pods: dict[str, Any]) -> tuple[str | None, str | None]:
-    status = decide_run(run("r", "Running", jobName="r"), None, observe_job(job, pods), NOW).status
+    status = decide_run(run("r", "Running", jobName="r"), None, observe_job(job, pods, now=NOW), NOW).status
     assert status.phase is Phase.FAILED
     said = {(condition.type, condition.status, condition.reason) for condition in status.conditions}
     assert said == {("Succeeded", "False", status.reason), ("Stalled", "True", status.reason)}
@@ -106,7 +136,7 @@ def ended(job: dict[str, Any], *pods: dict[str, Any]) -> tuple[str | None, str |
 def test_a_run_whose_last_pod_was_killed_for_memory_ends_so_whatever_earlier_pods_reported() -> None:
     told = pod(created=1, **container(terminated={"reason": "Error", "exitCode": 1, "message": REPORT}))
     killed = pod(created=2, **container(terminated={"reason": "OOMKilled", "exitCode": 137}))
-    observed = observe_job(failed_job(), [told, killed])
+    observed = observe_job(failed_job(), [told, killed], now=NOW)
     assert observed.problem is not None
     assert observed.problem.reason == "OutOfMemory"
     assert ended(failed_job(), told, killed)[0] == "OutOfMemory"

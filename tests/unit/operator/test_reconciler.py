@@ -381,3 +381,24 @@ def test_the_runs_own_job_is_followed_to_its_end() -> None:
     world.see("MaintenanceRun", "by-hand", RUN)
     world.reconcile("MaintenanceRun", "by-hand")
     assert phases(world) == ["Succeeded"]
+
+
+def test_a_run_whose_pod_is_created_for_ever_is_no_run_that_is_under_way() -> None:
+    """A volume's Secret is not there: only the pod's events say so."""
+    world = World()
+    world.see("ManagedTable", "events", TABLE)
+    waiting = {"name": "driver", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    metadata = {"name": "by-hand-1", "creationTimestamp": NOW.isoformat()}
+    pod = {"metadata": metadata, "status": {"phase": "Pending", "containerStatuses": [waiting]}}
+    told = {"type": "Warning", "reason": "FailedMount", "note": 'secret "ca" not found'}
+    world.server.answers["/jobs/by-hand$"] = Answer(200, job_of("uid-by-hand", active=1, ready=0))
+    world.server.answers["/pods$"] = Answer(200, {"items": [pod]})
+    world.server.answers["/events$"] = Answer(200, {"items": [told]})
+    world.see("MaintenanceRun", "by-hand", RUN)
+    assert world.reconcile("MaintenanceRun", "by-hand") == 15.0
+    assert phases(world) == ["Running"], "it may take a while"
+    world.now += timedelta(minutes=10)
+    assert world.reconcile("MaintenanceRun", "by-hand") == 15.0
+    status = json.loads(world.server.written("/maintenanceruns/by-hand/status")[-1])["status"]
+    assert (status["phase"], status["reason"]) == ("Pending", "PodNotStarted")
+    assert 'FailedMount: secret "ca" not found' in status["message"]

@@ -166,7 +166,7 @@ def test_a_driver_that_told_of_its_progress_has_begun() -> None:
 def test_containers_beside_the_driver_are_nobodys_work() -> None:
     held_up = pod()
     held_up["status"]["containerStatuses"].append({"name": "proxy", "state": {"running": {}}})
-    assert not observe_job({}, [held_up]).has_begun
+    assert not observe_job({}, [held_up], now=NOW).has_begun
 
 
 @pytest.mark.parametrize("ended", [True, False])
