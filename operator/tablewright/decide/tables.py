@@ -113,6 +113,7 @@ def _decide_present(
     broken_policies: Sequence[str],
     no_runs: str | None,
 ) -> TableDecision:
+    runs = [run for run in runs if not _was_cancelled(run)]
     management = table.spec.management_policy
     before = frozenset(table.status.declared_properties)
     changes = difference(declaration, observed.metadata, previously_declared_properties=before)
@@ -155,6 +156,12 @@ def _decide_present(
         delete_runs=surplus_runs(runs, maintenance.operations, policy.run_history),
         look_again_at=earliest(maintenance.wait_until, holds.look_again_at, held_up_from),
     )
+
+
+def _was_cancelled(run: MaintenanceRun) -> bool:
+    """Deleted while it waited: it never gets a Job and never ends, however long somebody's finalizer keeps it there."""
+    waits = run.status.job_name is None and not run.status.is_finished
+    return waits and run.metadata.deletion_timestamp is not None
 
 
 def _before_acting(status: ManagedTableStatus, table: ManagedTable) -> ManagedTableStatus:

@@ -117,3 +117,28 @@ def test_a_run_that_somebody_deleted_is_not_started_again_at_once(spec: dict[str
     assert simulation.operation(Operation.COMPACT).record.state is RunState.GONE
     assert simulation.wait(minutes=30).look(small_files=101, snapshot_id=8).start is None
     assert simulation.wait(minutes=31).look(small_files=101, snapshot_id=8).start is not None
+
+
+def test_a_run_that_was_cancelled_while_it_waited_stops_no_maintenance_though_somebodys_finalizer_keeps_it() -> None:
+    """It never gets a Job, so it never ends: the table would have waited for it for ever, and said that all is well."""
+    simulation = Simulation.of(**HOURLY)
+    simulation.see(small_files=20)
+    simulation.wait(hours=1).until_a_run_starts()
+    [run] = simulation.runs
+    going = run.metadata.model_copy(update={"deletion_timestamp": simulation.now, "finalizers": ("example.com/keep",)})
+    simulation.runs = [run.model_copy(update={"metadata": going})]
+    assert simulation.wait(minutes=5).look().start is None, "who cancels a run does not want the next one at once"
+    simulation.until_a_run_starts()
+    assert len(simulation.begun) == 2
+    assert simulation.now - simulation.begun[0][2] == timedelta(hours=1)
+
+
+def test_a_run_that_is_cancelled_while_its_job_runs_is_waited_for() -> None:
+    simulation = Simulation.of(**HOURLY)
+    simulation.see(small_files=20)
+    simulation.wait(hours=1).until_a_run_starts()
+    [run] = simulation.runs
+    going = run.metadata.model_copy(update={"deletion_timestamp": simulation.now})
+    status = run.status.model_copy(update={"job_name": run.metadata.name})
+    simulation.runs = [run.model_copy(update={"metadata": going, "status": status})]
+    assert simulation.wait(hours=3).look().start is None
