@@ -66,6 +66,11 @@ def test_an_image_that_cannot_be_pulled(place: Place) -> None:
     status = waiting(place, run, "ImageNotPulled")
     assert "localhost/missing" in status["message"]
 
+    place.declare(jobs=ALONE)
+    status = place.wait_for_run(run)
+    assert status["phase"] == "Succeeded", status
+    assert "JobReplaced" in place.reasons()
+
 
 @with_config_maps
 def test_a_quota_with_room_for_the_driver_alone_is_told_of_until_there_is_more(place: Place) -> None:
