@@ -32,6 +32,7 @@ from tablewright.runtime.table_passes import TablePasses
 POLL_INTERVAL = timedelta(seconds=60)  # of catalogs that tell nobody of commits
 UNUSABLE_SECONDS = 30.0  # nobody tells us when a Secret is there, or a server is back
 CATALOG_SECONDS = 60.0  # nor when one is gone
+_OF_KUBERNETES = {"foregroundDeletion", "orphan"}
 
 
 class Reconciler:
@@ -79,7 +80,7 @@ class Reconciler:
             return None
         being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         if key.kind == MaintenanceRun.kind_name:
-            return None if being_deleted else self._runs.reconcile(obj)
+            return None if being_deleted and not _is_kept(obj) else self._runs.reconcile(obj)
         if key.kind == TablePolicy.kind_name:
             return self._report_usability(TablePolicy, VALID, obj, lambda: parse(TablePolicy, obj))
         if key.kind == TableCatalog.kind_name:
@@ -109,3 +110,8 @@ class Reconciler:
         if problem is None:
             return CATALOG_SECONDS if model is TableCatalog else None
         return None if problem.reason in ("Invalid", "CatalogInvalid") else UNUSABLE_SECONDS
+
+
+def _is_kept(obj: KubernetesObject) -> bool:
+    """Whether an object that is being deleted stays for somebody's finalizer, not only until what it owns is gone."""
+    return not set(obj["metadata"].get("finalizers") or ()) <= _OF_KUBERNETES

@@ -71,6 +71,9 @@ class RunPasses:
         if run is None:
             logger.warning("run %s/%s: left alone, its table and operation cannot be read", *place_of(obj))
             return None
+        is_going = run.metadata.deletion_timestamp is not None
+        if is_going and run.status.job_name is None:
+            return None  # it was cancelled while it waited
         if not run.status.is_finished and run.status.job_name is None and self._is_ahead_of_watches(run):
             return None  # the event that is to come brings the next pass
         table, catalog, refusal = self._targets(run)
@@ -81,6 +84,8 @@ class RunPasses:
         job = self._job_of(run, now)
         if job is not None:
             decision = self._follow(run, table, catalog, refusal, job, now)
+        elif is_going:
+            decision = decide_run(run, refusal, None, now)
         elif run.status.reason == REPLACED and self._has_pods(run):
             return POD_INTERVAL.total_seconds()
         else:
@@ -127,7 +132,8 @@ class RunPasses:
         now: datetime,
     ) -> RunDecision:
         """Of a run that has its Job. One whose pod does not start is replaced where it would be made otherwise now."""
-        may_replace = refusal is None and job.problem is not None and not job.has_begun
+        stays = run.metadata.deletion_timestamp is None
+        may_replace = stays and refusal is None and job.problem is not None and not job.has_begun
         made_with = self._made_with_now(run, table, catalog) if may_replace else None
         decision = decide_run(run, refusal, job, now, made_with=made_with)
         if decision.delete_job is None:

@@ -402,3 +402,35 @@ def test_a_run_whose_pod_is_created_for_ever_is_no_run_that_is_under_way() -> No
     status = json.loads(world.server.written("/maintenanceruns/by-hand/status")[-1])["status"]
     assert (status["phase"], status["reason"]) == ("Pending", "PodNotStarted")
     assert 'FailedMount: secret "ca" not found' in status["message"]
+
+
+def kept(world: World, *, job: dict[str, Any] | None, finalizer: str = "example.com/keep", **status: Any) -> list[str]:
+    """What the status comes to of a run that was deleted, and that a finalizer keeps."""
+    world.see("ManagedTable", "events", TABLE)
+    if job is not None:
+        world.server.answers["/jobs/by-hand$"] = Answer(200, job)
+    world.server.answers["/pods$"] = Answer(200, {"items": []})
+    world.server.answers["/events$"] = Answer(200, {"items": []})
+    going = {"deletionTimestamp": NOW.isoformat(), "finalizers": [finalizer]}
+    world.see("MaintenanceRun", "by-hand", RUN, metadata=going, status=status)
+    world.reconcile("MaintenanceRun", "by-hand")
+    written = [json.loads(body)["status"] for body in world.server.written("/maintenanceruns/by-hand/status")]
+    return [f"{each['phase']}/{each.get('reason')}" for each in written]
+
+
+def test_a_deleted_run_that_somebodys_finalizer_keeps_is_followed_to_its_end() -> None:
+    """Its Job goes on as long as it is there, and the table's other runs wait for its end, which nobody told."""
+    ended = job_of("uid-by-hand", conditions=[{"type": "Complete", "status": "True"}])
+    begun = {"phase": "Running", "jobName": "by-hand"}
+    assert kept(World(), job=ended, **begun) == ["Succeeded/None"]
+    assert kept(World(), job=None, **begun) == ["Failed/JobDeleted"]
+    assert kept(World(), job=None, finalizer="foregroundDeletion", **begun) == [], "it goes by itself"
+
+
+@pytest.mark.parametrize(
+    "status", [{"phase": "Pending"}, {"phase": "Pending", "jobName": "by-hand", "reason": "JobReplaced"}]
+)
+def test_a_deleted_run_gets_no_job_any_more(status: dict[str, Any]) -> None:
+    world = World()
+    assert kept(world, job=None, **status) == ([] if "jobName" not in status else ["Failed/JobDeleted"])
+    assert world.server.written("/jobs$") == []
