@@ -2,7 +2,8 @@
 
 pyarrow's writer encodes on one core. Here each column of a row group becomes a little Parquet file in memory, written
 by pyarrow's writer on a thread of its own; their pages go into the real file one behind the other, and its footer is
-made of theirs, with every offset moved to where the pages are now. What is in the pages is pyarrow's work alone.
+made of theirs, with every offset moved to where the pages are now. What is in the pages is pyarrow's work alone. The
+page index of all columns comes behind all pages, where readers that fetch it in one request look for it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pyiceberg.io import OutputFile
 
 from tableformat.engine.bloom import BloomFilter
 from tableformat.engine.errors import UnwritableDataFile
+from tableformat.engine.page_index import ChunkIndex, take_indexes
 from tableformat.engine.thrift import Struct, decode, encode
 
 _MAGIC = b"PAR1"
@@ -27,7 +29,7 @@ _MOSTLY_DISTINCT = 0.97
 # Fields of the footer's structs, by their names in Parquet's own definition.
 _FILE_ROWS, _FILE_ROW_GROUPS = 3, 4
 _GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED_BYTES, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
-_CHUNK_OFFSET, _CHUNK_METADATA, _CHUNK_OFFSET_INDEX, _CHUNK_COLUMN_INDEX = 2, 3, 4, 6
+_CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
 _DATA_PAGES, _INDEX_PAGES, _DICTIONARY_PAGE, _BLOOM_FILTER = 9, 10, 11, 14
 
 
@@ -41,6 +43,18 @@ class FileForm:
     """By the position of a column: the bloom filters of what is stored for it."""
 
 
+@dataclass(frozen=True)
+class EncodedColumn:
+    """One column of a row group, as if it had a file of its own."""
+
+    pages: pa.Buffer
+    """From behind the magic number at the beginning of that file."""
+    group: Struct
+    """What the footer says of it."""
+    indexes: list[ChunkIndex]
+    """One for each column that is stored for it."""
+
+
 class ParquetFileWriter:
     """One Parquet file being written, row group after row group."""
 
@@ -51,6 +65,7 @@ class ParquetFileWriter:
         self._form = form
         self._pool = pool
         self._groups: list[Struct] = []
+        self._indexes: list[ChunkIndex] = []
         self.bytes_written = 0
         self.records = 0
         self._write(_MAGIC)
@@ -62,14 +77,15 @@ class ParquetFileWriter:
         started = self.bytes_written
         parts = []
         for place in range(rows.num_columns):
-            body, group = encoding.pop(place).result()
-            _move(group, self.bytes_written - len(_MAGIC))
-            self._write(memoryview(body))
-            parts.append(group)
+            column = encoding.pop(place).result()
+            _move(column, self.bytes_written - len(_MAGIC))
+            self._write(memoryview(column.pages))
+            self._indexes += column.indexes
+            parts.append(column.group)
         self._groups.append(_joined(parts, started, ordinal=len(self._groups)))
         self.records += rows.num_rows
 
-    def _encode(self, place: int, column: pa.ChunkedArray) -> tuple[pa.Buffer, Struct]:
+    def _encode(self, place: int, column: pa.ChunkedArray) -> EncodedColumn:
         field = self._form.schema.field(place)
         blooms = {bloom.path: bloom.options(len(column)) for bloom in self._form.blooms.get(place, ())}
         return encoded(
@@ -82,8 +98,12 @@ class ParquetFileWriter:
         )
 
     def close(self) -> pq.FileMetaData:
-        """Write the footer; what is returned was read from it."""
-        _, empty = _parts(pa.Table.from_batches([], self._form.schema), self._form.options)
+        """Write the page index and the footer; what is returned was read from it."""
+        for index in self._indexes:
+            self._write(index.put_bounds(self.bytes_written))
+        for index in self._indexes:
+            self._write(index.put_pages(self.bytes_written))
+        _, _, empty = _parts(pa.Table.from_batches([], self._form.schema), self._form.options)
         empty.set_structs(_FILE_ROW_GROUPS, self._groups)
         empty.set_number(_FILE_ROWS, self.records)
         footer = encode(empty)
@@ -112,16 +132,18 @@ class ParquetFileWriter:
         self.bytes_written += len(data)
 
 
-def encoded(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:
-    """The pages of one row group, and what the footer says of it."""
-    body, footer = _parts(rows, options)
+def encoded(column: pa.Table, options: Mapping[str, object]) -> EncodedColumn:
+    """A table of one column as one row group."""
+    file, end, footer = _parts(column, options)
     groups = footer.structs(_FILE_ROW_GROUPS)
-    if len(groups) != 1 or groups[0].number(_GROUP_ROWS) != rows.num_rows:  # to join the first alone would lose rows
-        raise ValueError(f"{rows.num_rows} rows became {len(groups)} row groups")
-    return body, groups[0]
+    if len(groups) != 1 or groups[0].number(_GROUP_ROWS) != column.num_rows:  # to join the first alone would lose rows
+        raise ValueError(f"{column.num_rows} rows became {len(groups)} row groups")
+    pages_end, indexes = take_indexes(file, end, groups[0].structs(_GROUP_COLUMNS), column.column(0))
+    return EncodedColumn(file.slice(len(_MAGIC), pages_end - len(_MAGIC)), groups[0], indexes)
 
 
-def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, Struct]:
+def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, int, Struct]:
+    """A file in memory, where its footer begins, and what that says."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -129,6 +151,7 @@ def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, St
         store_schema=False,  # so that readers see the Iceberg types alone, as in files of any other engine
         store_decimal_as_integer=True,
         write_page_checksum=True,
+        write_page_index=True,
         **options,
     ) as writer:
         if rows.num_rows:
@@ -136,7 +159,7 @@ def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, St
     file = sink.getvalue()
     footer_bytes = int.from_bytes(file.slice(len(file) - _TAIL_BYTES, 4).to_pybytes(), "little")
     end = len(file) - _TAIL_BYTES - footer_bytes
-    return file.slice(len(_MAGIC), end - len(_MAGIC)), decode(file.slice(end, footer_bytes).to_pybytes())
+    return file, end, decode(file.slice(end, footer_bytes).to_pybytes())
 
 
 def _worth_a_dictionary(column: pa.ChunkedArray) -> bool:
@@ -149,15 +172,16 @@ def _worth_a_dictionary(column: pa.ChunkedArray) -> bool:
     return bool(pc.count_distinct(sample, mode="all").as_py() < _MOSTLY_DISTINCT * len(sample))
 
 
-def _move(group: Struct, by: int) -> None:
-    """Add to every place that the row group's columns name."""
-    for chunk in group.structs(_GROUP_COLUMNS):
-        pairs = [(chunk, _CHUNK_OFFSET), (chunk, _CHUNK_OFFSET_INDEX), (chunk, _CHUNK_COLUMN_INDEX)]
+def _move(column: EncodedColumn, by: int) -> None:
+    """Add to every place that is named for the column's pages and bloom filter."""
+    for chunk in column.group.structs(_GROUP_COLUMNS):
         pages = chunk.struct(_CHUNK_METADATA)
-        pairs += [(pages, field) for field in (_DATA_PAGES, _INDEX_PAGES, _DICTIONARY_PAGE, _BLOOM_FILTER)]
-        for owner, field in pairs:
+        pairs = [(pages, field) for field in (_DATA_PAGES, _INDEX_PAGES, _DICTIONARY_PAGE, _BLOOM_FILTER)]
+        for owner, field in [(chunk, _CHUNK_OFFSET), *pairs]:
             if field in owner.fields and owner.number(field):
                 owner.set_number(field, owner.number(field) + by)
+    for index in column.indexes:
+        index.move(by)
 
 
 def _joined(parts: Sequence[Struct], offset: int, *, ordinal: int) -> Struct:

@@ -240,7 +240,7 @@ def _lower(leaf: LeafColumn, raw: object) -> bytes | None:
 def _upper(leaf: LeafColumn, raw: object) -> bytes | None:
     if isinstance(leaf.type, StringType) and isinstance(raw, bytes):
         text = _text(raw)
-        bound = None if text is None else _upper_text(text, leaf.mode.length)
+        bound = None if text is None else upper_text(text, leaf.mode.length)
         return None if bound is None else bound.encode()
     if isinstance(leaf.type, BinaryType) and isinstance(raw, bytes):
         return truncate_upper_bound_binary_string(raw, leaf.mode.length)
@@ -255,7 +255,7 @@ def _text(raw: bytes) -> str | None:
         return None
 
 
-def _upper_text(text: str, length: int | None) -> str | None:
+def upper_text(text: str, length: int | None) -> str | None:
     """The least text of so many characters that is not less, if there is one."""
     if length is None or len(text) <= length:
         return text

@@ -1,6 +1,7 @@
-"""Thrift's compact protocol, as far as Parquet footers need it: structs as they are, whatever fields they have.
+"""Thrift's compact protocol, as far as Parquet footers and page indexes need it: structs as they are, whatever fields
+they have.
 
-No schema is known here, so a field that a newer writer adds is kept. Only what `column_chunks` joins is ever read, and
+No schema is known here, so a field that a newer writer adds is kept. Only what `parquet_file` joins is ever read, and
 that was written by this process a moment before; nothing here is made for bytes of unknown origin.
 """
 
@@ -47,6 +48,16 @@ class Struct:
     def set_structs(self, field_id: int, items: "list[Struct]") -> None:
         self.fields[field_id] = (_LIST, List(_STRUCT, list(items)))
         self.fields = dict(sorted(self.fields.items()))
+
+    def binaries(self, field_id: int) -> list[bytes]:
+        found = self.fields[field_id][1]
+        if not isinstance(found, List):
+            raise TypeError(f"field {field_id} is no list")
+        return [item for item in found.items if isinstance(item, bytes)]
+
+    def set_binaries(self, field_id: int, items: "list[bytes]") -> None:
+        """Change a list that is there already."""
+        self.fields[field_id] = (_LIST, List(_BINARY, list(items)))
 
 
 def decode(data: bytes) -> Struct:

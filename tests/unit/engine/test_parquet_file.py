@@ -57,7 +57,7 @@ def write(path: Path, groups: list[pa.Table], **options: object) -> pq.FileMetaD
         return writer.close()
 
 
-@pytest.mark.parametrize("options", [{}, {"compression": "zstd", "write_page_index": True, "data_page_version": "2.0"}])
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd", "data_page_version": "2.0"}])
 def test_rows_groups_ids_and_statistics_are_those_of_a_file_written_in_one(
     tmp_path: Path, options: dict[str, object]
 ) -> None:
@@ -92,8 +92,8 @@ def test_a_file_without_rows_is_a_file(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "empty.parquet").num_rows == 0
 
 
-def test_other_readers_find_rows_through_the_joined_bloom_filter_and_page_index(tmp_path: Path) -> None:
-    write(tmp_path / "t.parquet", [some_rows(0, 300), some_rows(300, 300)], write_page_index=True)
+def test_other_readers_find_rows_through_the_joined_bloom_filter(tmp_path: Path) -> None:
+    write(tmp_path / "t.parquet", [some_rows(0, 300), some_rows(300, 300)])
     metadata = pq.read_metadata(tmp_path / "t.parquet")
     size = (tmp_path / "t.parquet").stat().st_size
     for number in range(2):
