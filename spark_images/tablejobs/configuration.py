@@ -34,6 +34,8 @@ def spark_configuration(size: JobSize, driver: DriverPod | None, *, scratch: Pat
             f"{_QUIET_JAVA} -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{logging}"
         ),
         "spark.local.dir": str(scratch),
+        # Or ranges of a sort that are joined into one file would not be neighbours.
+        "spark.shuffle.reduceLocality.enabled": "false",
         "spark.task.maxFailures": str(_TRIES),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -5,7 +5,8 @@ as tasks end, through an accumulator that is updated in an action: Spark applies
 succeeded, however often the task was tried.
 
 A sort that is large for one task is divided into ranges: its rows go through Spark's shuffle as Arrow blobs, and so do
-the counts of what was read. Spark takes the output of one attempt at each part, so nothing is counted twice.
+the counts of what was read. Spark takes the output of one attempt at each part, so nothing is counted twice. Some
+ranges are looked at first, and then as many neighbours are written by one task as make a file.
 
 An error that Spark shall not try again comes back as a value: raised, it would end the other tasks, and lose its type.
 A process that is killed raises nothing, so the try after the last one does nothing but say that the task's time is up.
@@ -23,18 +24,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from pyspark import AccumulatorParam, InheritableThread, SparkContext, TaskContext
+from pyspark import RDD, AccumulatorParam, InheritableThread, SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 from tableformat.engine import RewriteResult, RewriteTask, discard
 from tableformat.engine.division import (
     Counted,
     Division,
+    Probe,
     Ranges,
     WrittenRange,
     divide,
     find_ranges,
     join,
+    joined_parts,
+    part_of,
+    probe_range,
+    probed_ranges,
+    ranges_of,
     read_into_ranges,
     sample,
     write_range,
@@ -58,6 +65,7 @@ _ANSWER_SECONDS = 20
 _PASSING = (TransientError, OSError, MemoryError)
 
 Part = TypeVar("Part")
+Numbered = tuple[int, "bytes | Counted | _PartFailed"]
 
 
 class SessionExecutor:
@@ -253,7 +261,11 @@ def _divided(context: SparkContext, division: Division) -> list[WrittenRange]:
     samples = reads.map(lambda read: _kept(lambda: sample(division, read))).collect()
     ranges = find_ranges(division, _sound(samples))
     blobs = reads.flatMap(lambda read: _read(read, ranges)).partitionBy(ranges.count, lambda number: number)
-    parts = blobs.mapPartitionsWithIndex(lambda number, pairs: [_kept(lambda: _write(task, ranges, number, pairs))])
+    probing = blobs.mapPartitions(lambda pairs: [_kept(lambda: _probe(task, ranges, pairs))])
+    probes = list(_sound(context.runJob(probing, lambda found: found, probed_ranges(ranges))))
+    parts = _joined(blobs, joined_parts(task, ranges.count, probes), ranges.count).mapPartitionsWithIndex(
+        lambda number, pairs: [_kept(lambda: _write(task, ranges, number, pairs))]
+    )
     written = parts.collect()
     try:
         return list(_sound(written))
@@ -264,7 +276,21 @@ def _divided(context: SparkContext, division: Division) -> list[WrittenRange]:
         raise
 
 
-def _read(read: RewriteTask, ranges: Ranges) -> Iterator[tuple[int, "bytes | Counted | _PartFailed"]]:
+def _joined(blobs: RDD[Numbered], parts: int, ranges: int) -> RDD[Numbered]:
+    """Neighbours together; nothing is read again, and nothing moves twice where Spark takes them as they come.
+
+    It does unless it prefers those that are near each other, as in a session that is not ours it may.
+    """
+    if parts == ranges:
+        return blobs
+    coalesced = blobs.coalesce(parts)
+    taken = [list(part.parentsIndices()) for part in coalesced._jrdd.rdd().partitions()]
+    if taken == [list(ranges_of(part, parts=parts, ranges=ranges)) for part in range(parts)]:
+        return coalesced
+    return blobs.partitionBy(parts, lambda number: part_of(number, parts=parts, ranges=ranges))
+
+
+def _read(read: RewriteTask, ranges: Ranges) -> Iterator[Numbered]:
     """Every range is told of a failure, so that none begins to write."""
     try:
         _require_a_try()
@@ -274,9 +300,11 @@ def _read(read: RewriteTask, ranges: Ranges) -> Iterator[tuple[int, "bytes | Cou
         yield from ((number, failed) for number in range(ranges.count))
 
 
-def _write(
-    task: RewriteTask, ranges: Ranges, number: int, pairs: Iterable[tuple[int, "bytes | Counted | _PartFailed"]]
-) -> WrittenRange:
+def _probe(task: RewriteTask, ranges: Ranges, pairs: Iterable[Numbered]) -> Probe:
+    return probe_range(task, ranges, _sound(blob for _, blob in pairs), threads=1)
+
+
+def _write(task: RewriteTask, ranges: Ranges, number: int, pairs: Iterable[Numbered]) -> WrittenRange:
     return write_range(task, ranges, number, _sound(blob for _, blob in pairs), threads=1)
 
 

@@ -1,13 +1,16 @@
 """A sort that is too large for one task, divided into many: the rows of each range of the order are written apart.
 
-Three steps, each of many independent parts, for an executor that can move data between them. Samples of all files say
-where ranges begin and end. Each part of the files is read, its deletes are applied, and its rows leave as Arrow blobs,
-each for one range. The blobs of a range are put in order and written. All parts use the same keys, so the files of one
+Steps of many independent parts each, for an executor that can move data between them. Samples of all files say where
+ranges begin and end. Each part of the files is read, its deletes are applied, and its rows leave as Arrow blobs, each
+for one range. Ranges are several times as many as the files will be: nobody knows how small rows become before some are
+in order and encoded, often a third of what they were. A few ranges are probed for that, and then neighbours are joined
+until they make a file. What is joined is put in order and written. All parts use the same keys, so the files of one
 range come before those of the next, exactly as one sort would have them.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -31,12 +34,15 @@ from tableformat.engine.rows import TaskRows, name_mapping
 from tableformat.engine.sizing import files_for
 from tableformat.engine.sort_keys import SortKeys, sort_keys
 from tableformat.engine.task import RewriteResult, RewriteTask, SourceFile, WrittenFile
-from tableformat.engine.writing import RollingWriter
+from tableformat.engine.writing import RollingWriter, measured
 from tableformat.errors import TransientError
 
 _SAMPLE_ROWS = 100_000
 _SAMPLED_FILES = 8
 _MOST_RANGES = 1000
+# So many that the sizes of joined ranges differ little, and so few that the blobs of one are not mostly their headers.
+_RANGES_OF_A_FILE, _RANGES_OF_A_FILE_OF_FEW, _RANGES_OF_FEW_FILES = 4, 8, 64
+_PROBED_RANGES = 3
 _BLOBS_HELD = 16
 
 
@@ -77,7 +83,19 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class Probe:
+    """What some rows of a range became, put in order and encoded; none of it was written."""
+
+    rows: int
+    size_bytes: int
+    counted: Counted
+    """All that was read, if it is of the first range."""
+
+
+@dataclass(frozen=True)
 class WrittenRange:
+    """A range, or several that were joined."""
+
     number: int
     files: tuple[WrittenFile, ...]
     counted: Counted
@@ -87,17 +105,23 @@ class WrittenRange:
 
 def divide(task: RewriteTask, *, cores: int) -> Division | None:
     """The division of a sort that gives several files, or none where one task does as well."""
-    ranges = min(files_for(task.source_bytes, task.target_file_bytes), _MOST_RANGES)
-    if task.order is None or task.output_spec is not None or ranges < 2 or len(task.sources) < 2:
+    files = files_for(task.source_bytes, task.target_file_bytes)
+    if task.order is None or task.output_spec is not None or files < 2 or len(task.sources) < 2:
         return None
-    parts = min(len(task.sources), max(ranges, 2 * cores))
+    parts = min(len(task.sources), max(min(files, _MOST_RANGES), 2 * cores))
     share = task.source_bytes / parts
     reads: list[list[SourceFile]] = [[] for _ in range(parts)]
     seen = 0
     for source in task.sources:
         reads[min(parts - 1, int(seen / share))].append(source)
         seen += source.size_bytes
-    return Division(task, tuple(_part(task, sources) for sources in reads if sources), ranges)
+    return Division(task, tuple(_part(task, sources) for sources in reads if sources), ranges_for(files))
+
+
+def ranges_for(files: int) -> int:
+    """How many ranges there are to be, for about so many files."""
+    few = min(_RANGES_OF_A_FILE_OF_FEW * files, _RANGES_OF_FEW_FILES)
+    return min(max(few, _RANGES_OF_A_FILE * files), _MOST_RANGES)
 
 
 def _part(task: RewriteTask, sources: Sequence[SourceFile]) -> RewriteTask:
@@ -192,10 +216,52 @@ def _by_range(batches: list[pa.RecordBatch], ranges: Ranges, workers: Workers) -
         yield int(number), _blob(rows.take(pa.array(places[first:last])).combine_chunks().to_batches())
 
 
+def probed_ranges(ranges: Ranges) -> list[int]:
+    """Some from all over the order; the first knows how many rows there are."""
+    return list(range(0, ranges.count, math.ceil(ranges.count / _PROBED_RANGES)))
+
+
+def probe_range(task: RewriteTask, ranges: Ranges, blobs: "Iterable[bytes | Counted]", *, threads: int) -> Probe:
+    counted, received = Counted(), _Received()
+    batches = received.batches(blobs, counted)
+    with (
+        Workers(threads) as workers,
+        closing(in_order(batches, ranges.keys, memory_bytes=task.memory_bytes, workers=workers)) as ordered,
+    ):
+        rows, size_bytes = measured(task, ordered, workers)
+    return Probe(rows, size_bytes, counted)
+
+
+def joined_parts(task: RewriteTask, ranges: int, probes: Sequence[Probe]) -> int:
+    """Into how many parts the ranges are joined, so that each makes a file of the target size.
+
+    Where ranges are larger than that, each makes several.
+    """
+    live = sum(probe.counted.rows_read - probe.counted.rows_deleted for probe in probes)
+    # Where few values come again and again, ranges can be empty, and so can all that were probed.
+    seen = [(probe.rows, probe.size_bytes) for probe in probes if probe.rows]
+    seen = seen or [(max(task.source_records, 1), task.source_bytes)]
+    row_bytes = sum(size for _, size in seen) / sum(rows for rows, _ in seen)
+    return min(files_for(live * row_bytes, task.target_file_bytes), ranges)
+
+
+def ranges_of(part: int, *, parts: int, ranges: int) -> range:
+    """Neighbours, and about as many for each part."""
+    return range(part * ranges // parts, (part + 1) * ranges // parts)
+
+
+def part_of(number: int, *, parts: int, ranges: int) -> int:
+    """The part that a range is joined into."""
+    return ((number + 1) * parts - 1) // ranges
+
+
 def write_range(
     task: RewriteTask, ranges: Ranges, number: int, blobs: "Iterable[bytes | Counted]", *, threads: int
 ) -> WrittenRange:
-    """Put the blobs of one range in order and write them; on any error, nothing that was written stays behind."""
+    """Put the blobs of ranges that were joined in order and write them.
+
+    On any error, nothing that was written stays behind.
+    """
     io, counted, received = file_io(task), Counted(), _Received()
     with Workers(threads) as workers:
         ordered = in_order(

@@ -6,7 +6,7 @@ time as the memory has room for, so that what a task holds does not depend on ho
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,8 @@ _PIECES_IN_MEMORY = 64
 
 def in_order(
     batches: Iterable[pa.RecordBatch], keys: SortKeys, *, memory_bytes: int, workers: Workers
-) -> Iterator[pa.RecordBatch]:
-    """The rows of all batches in order."""
+) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of all batches in order; the first comes when all of them have been taken."""
     piece_bytes = min(max(memory_bytes // _PIECES_IN_MEMORY, _LEAST_PIECE_BYTES), _MOST_PIECE_BYTES)
     sort = _Sort(keys, workers, piece_bytes)
     with ExitStack() as cleanup:

@@ -42,6 +42,18 @@ class FileForm:
     blooms: Mapping[int, tuple[BloomFilter, ...]]
     """By the position of a column: the bloom filters of what is stored for it."""
 
+    def encoded(self, place: int, column: pa.ChunkedArray) -> "EncodedColumn":
+        """The column at this position, of one row group."""
+        blooms = {bloom.path: bloom.options(len(column)) for bloom in self.blooms.get(place, ())}
+        return encoded(
+            pa.table([column], schema=pa.schema([self.schema.field(place)])),
+            {
+                **self.options,
+                "use_dictionary": _worth_a_dictionary(column),
+                "bloom_filter_options": blooms or None,
+            },
+        )
+
 
 @dataclass(frozen=True)
 class EncodedColumn:
@@ -73,7 +85,7 @@ class ParquetFileWriter:
     def write_row_group(self, rows: pa.Table) -> None:
         # The largest columns are begun first, so that no core waits long for another at the end.
         largest_first = sorted(range(rows.num_columns), key=lambda place: -rows.column(place).nbytes)
-        encoding = {place: self._pool.submit(self._encode, place, rows.column(place)) for place in largest_first}
+        encoding = {place: self._pool.submit(self._form.encoded, place, rows.column(place)) for place in largest_first}
         started = self.bytes_written
         parts = []
         for place in range(rows.num_columns):
@@ -84,18 +96,6 @@ class ParquetFileWriter:
             parts.append(column.group)
         self._groups.append(_joined(parts, started, ordinal=len(self._groups)))
         self.records += rows.num_rows
-
-    def _encode(self, place: int, column: pa.ChunkedArray) -> EncodedColumn:
-        field = self._form.schema.field(place)
-        blooms = {bloom.path: bloom.options(len(column)) for bloom in self._form.blooms.get(place, ())}
-        return encoded(
-            pa.table([column], schema=pa.schema([field])),
-            {
-                **self._form.options,
-                "use_dictionary": _worth_a_dictionary(column),
-                "bloom_filter_options": blooms or None,
-            },
-        )
 
     def close(self) -> pq.FileMetaData:
         """Write the page index and the footer; what is returned was read from it."""

@@ -72,18 +72,10 @@ class RollingWriter:
         self._task = task
         self._pool = pool
         self._place = place or Place(task.spec, task.partition, task.partition_path)
-        self._form = FileForm(
-            arrow_schema(task.schema),
-            parquet_options(task.table_properties),
-            bloom_filters(task.schema, task.table_properties),
-        )
+        self._form = file_form(task)
         self._leaves = leaf_columns(task.schema, task.table_properties)
         self._locations = load_location_provider(task.table_location, dict(task.table_properties))
-        self._row_group_bytes = positive_number(
-            task.table_properties, TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES
-        )
-        limit = positive_number(task.table_properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS)
-        self._row_group_rows = min(limit, _MOST_ROW_GROUP_ROWS)
+        self._row_group_bytes, self._row_group_rows = row_group_limits(task.table_properties)
         self._attempt = uuid.uuid4()
         self._rows_expected = rows_expected
         self._rows_flushed = 0
@@ -222,6 +214,40 @@ def write_partitions(
         remove_files(io, [file.path for file in files])
         raise
     return tuple(files)
+
+
+def measured(task: RewriteTask, batches: Iterable[pa.RecordBatch], pool: Executor) -> tuple[int, int]:
+    """How many rows a first row group of these has, and how many bytes of a file; nothing is written."""
+    form, (most_bytes, most_rows) = file_form(task), row_group_limits(task.table_properties)
+    held: list[pa.RecordBatch] = []
+    room, held_bytes = most_rows, 0
+    for batch in batches:
+        held.append(batch.slice(0, room))
+        room -= held[-1].num_rows
+        held_bytes += held[-1].nbytes
+        if not room or held_bytes >= most_bytes:
+            break
+    if room == most_rows:
+        return 0, 0
+    rows = pa.Table.from_batches(held, form.schema)
+    del held
+    encoded = pool.map(lambda place: len(form.encoded(place, rows.column(place)).pages), range(rows.num_columns))
+    return rows.num_rows, sum(encoded)
+
+
+def file_form(task: RewriteTask) -> FileForm:
+    return FileForm(
+        arrow_schema(task.schema),
+        parquet_options(task.table_properties),
+        bloom_filters(task.schema, task.table_properties),
+    )
+
+
+def row_group_limits(properties: Mapping[str, str]) -> tuple[int, int]:
+    """Bytes, as they are in memory, and rows."""
+    most_bytes = positive_number(properties, TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, _ROW_GROUP_BYTES)
+    most_rows = positive_number(properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, _ROW_GROUP_ROWS)
+    return most_bytes, min(most_rows, _MOST_ROW_GROUP_ROWS)
 
 
 def codec_name(properties: Mapping[str, str]) -> str:

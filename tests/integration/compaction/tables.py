@@ -128,6 +128,28 @@ def shuffled_files(table: Table, files: int = 6, rows: int = 2000) -> list[str]:
     return [put_file(table, everything.slice(number * rows, rows)) for number in range(files)]
 
 
+def repeated_cities(table: Table, files: int = 24, rows: int = 5_000) -> None:
+    """Files whose rows, in the order of their long texts, take a third of the bytes or less."""
+    random = np.random.default_rng(3)
+    cities = np.array([f"{place:032x}" for place in random.integers(0, 2**62, 3000)])
+    for number in range(files):
+        part = plain_rows(number * rows, rows)
+        put_file(table, part.set_column(1, "city", pa.array(cities[random.integers(0, 3000, rows)])))
+
+
+def assert_near_the_target_and_in_order(table: Table, target: int) -> None:
+    """By city and id."""
+    files = data_files(table)
+    near = [file.file_size_in_bytes / target for file in files]
+    assert len(files) > 2
+    assert 0.6 < min(near) <= max(near) < 1.7, near
+    contents = [pq.read_table(file.file_path.removeprefix("file://")) for file in files]
+    rows = [list(zip(part["city"].to_pylist(), part["id"].to_pylist(), strict=True)) for part in contents]
+    rows.sort()
+    everything = [row for part in rows for row in part]
+    assert everything == sorted(everything)
+
+
 def data_files(table: Table, snapshot_id: int | None = None) -> list[DataFile]:
     snapshot = table.metadata.snapshot_by_id(snapshot_id) if snapshot_id else table.current_snapshot()
     if snapshot is None:

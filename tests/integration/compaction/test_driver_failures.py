@@ -1,4 +1,4 @@
-"""A driver whose tasks fail on Spark, as a process: it ends with a report that names the file and the reason."""
+"""A driver as a process, with a Spark of its own: where tasks fail, its report names the file and the reason."""
 
 import os
 import subprocess
@@ -19,10 +19,12 @@ from tableformat.maintenance.compaction import CompactionOptions
 from tableformat.maintenance.job import CompactWork, JobReport, MaintenanceJob
 from tests.integration.compaction.tables import (
     IDENTIFIER,
+    assert_near_the_target_and_in_order,
     create,
     data_files,
     plain_rows,
     put_file,
+    repeated_cities,
     shuffled_files,
 )
 from tests.servers import toolchain
@@ -40,6 +42,16 @@ def rewrite(task, **options):
         os.kill(os.getpid(), 9)
     return real(task, **options)
 executor.rewrite = rewrite
+"""
+
+# A second shuffle of one sort fails.
+ONE_SHUFFLE = """
+from pyspark import RDD
+real = RDD.partitionBy
+def once(self, *arguments):
+    RDD.partitionBy = None
+    return real(self, *arguments)
+RDD.partitionBy = once
 """
 
 
@@ -67,6 +79,21 @@ def compacted_by_a_driver(
     )
     assert report.exists(), ended.stderr.decode()
     return ended.returncode, JobReport.model_validate_json(report.read_text())
+
+
+def test_a_divided_sort_moves_its_rows_once_and_joins_ranges_to_files_near_the_target(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    table = create(catalog)
+    repeated_cities(table)
+    target = sum(file.file_size_in_bytes for file in data_files(table)) // 12
+    sizes = {"target_file_bytes": target, "min_file_bytes": target - 1}
+    order = [{"name": "city"}, {"name": "id"}]
+
+    code, report = compacted_by_a_driver(table, tmp_path, beginning=ONE_SHUFFLE, strategy="sort", order=order, **sizes)
+
+    assert code == 0, report.message
+    assert_near_the_target_and_in_order(table.refresh(), target)
 
 
 def test_storage_that_takes_no_file_is_named_and_tried_again(catalog: SqlCatalog, tmp_path: Path) -> None:

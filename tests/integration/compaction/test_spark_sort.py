@@ -10,15 +10,18 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from tableformat.engine import UnreadableDataFile
+from tableformat.engine.division import ranges_of
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
-from tablejobs.executor import SessionExecutor
+from tablejobs.executor import SessionExecutor, _joined
 from tablejobs.spark_errors import TaskFailed
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.tables import (
     IDENTIFIER,
     NOW,
+    assert_near_the_target_and_in_order,
     create,
     data_files,
+    repeated_cities,
     scanned_rows,
     shuffled_files,
 )
@@ -30,8 +33,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 def options(table: Table, **changes: Any) -> CompactionOptions:
     size = sum(file.file_size_in_bytes for file in data_files(table))
     known = {
-        "target_file_bytes": size // 3,
-        "min_file_bytes": size // 3 - 1,
+        "target_file_bytes": size // 12,  # in order, rows take far less
+        "min_file_bytes": size // 12 - 1,
         "strategy": "sort",
         "order": [{"name": "id"}],
         "min_input_files": 1,
@@ -71,6 +74,33 @@ def test_a_large_sort_goes_through_the_shuffle_and_comes_out_in_one_order(
     assert [i for ids in found for i in ids] == [i for i in range(12_000) if i not in gone]
     assert result.rows_deleted == len(gone)
     assert result.tasks == 1
+
+
+def test_files_are_near_the_target_though_rows_in_order_take_far_less_than_their_sources(
+    catalog: SqlCatalog, spark: LocalSpark
+) -> None:
+    table = create(catalog)
+    repeated_cities(table)
+    target = sum(file.file_size_in_bytes for file in data_files(table)) // 12
+    order = [{"name": "city"}, {"name": "id"}]
+
+    compacted_on_spark(catalog, spark, options(table, order=order, target_file_bytes=target, min_file_bytes=target - 1))
+
+    assert_near_the_target_and_in_order(table.refresh(), target)
+
+
+def test_ranges_are_joined_with_their_neighbours_in_any_session(spark: LocalSpark) -> None:
+    """This one prefers ranges that are near each other, and would join others."""
+    numbered = spark.session.sparkContext.parallelize(range(64), 8).map(lambda number: (number, bytes([number])))
+    ranges = numbered.partitionBy(64, lambda number: number)
+    assert ranges.count() == 64  # now it knows where they are
+
+    joined = _joined(ranges, 5, 64).glom().collect()
+
+    assert [[number for number, _ in sorted(part)] for part in joined] == [
+        list(ranges_of(part, parts=5, ranges=64)) for part in range(5)
+    ]
+    assert _joined(ranges, 64, 64) is ranges
 
 
 def test_a_z_order_of_a_large_group_keeps_every_row(catalog: SqlCatalog, spark: LocalSpark) -> None:
