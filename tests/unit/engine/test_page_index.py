@@ -190,7 +190,7 @@ texts = st.text(st.sampled_from("aé\ud7ff\U0010ffff"), min_size=60, max_size=70
 blobs = st.binary(max_size=3) | st.integers(60, 70).map(lambda size: b"\xff" * size)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(texts.map(str.encode)) | st.lists(blobs) | st.lists(texts.map(str.encode) | blobs))
 def test_shortened_bounds_hold_and_keep_their_order(values: list[bytes]) -> None:
     values.sort()
