@@ -16,7 +16,8 @@ from tableformat.engine.thrift import Struct, decode, encode
 
 # Fields by their names in Parquet's own definition: of a column chunk, of its metadata, and of the two indexes.
 _OFFSET_INDEX, _OFFSET_INDEX_LENGTH, _COLUMN_INDEX, _COLUMN_INDEX_LENGTH = 4, 5, 6, 7
-_CHUNK_METADATA, _PHYSICAL_TYPE, _BYTE_ARRAY = 3, 1, 6
+_CHUNK_METADATA, _PHYSICAL_TYPE, _BYTE_ARRAY, _STATISTICS = 3, 1, 6, 12
+_ENDS = (1, 2, 5, 6, 7, 8)  # of statistics: the least and the greatest value, in both of their forms, and whether exact
 _PAGE_LOCATIONS, _PAGE_OFFSET = 1, 1
 _LEAST_VALUES, _GREATEST_VALUES = 2, 3
 _LONGEST = 64  # as in Iceberg's own files; texts may be 4 KiB, twice a page, in every reader's memory
@@ -63,10 +64,8 @@ def take_indexes(
         pages, bounds = _cut(file, *places[-1]), None
         if _COLUMN_INDEX in chunk.fields:
             places.append((chunk.number(_COLUMN_INDEX), chunk.number(_COLUMN_INDEX_LENGTH)))
-            # pyarrow leaves NaN out of the bounds. To some engines it is the greatest number of all, and they would
-            # skip it; Iceberg's own writer leaves such an index out as well.
             if has_nan:
-                del chunk.fields[_COLUMN_INDEX], chunk.fields[_COLUMN_INDEX_LENGTH]
+                _forget_bounds(chunk)
             else:
                 bounds = _cut(file, *places[-1])
                 if chunk.struct(_CHUNK_METADATA).number(_PHYSICAL_TYPE) == _BYTE_ARRAY:
@@ -76,6 +75,15 @@ def take_indexes(
     if begin + sum(length for _, length in places) != end:  # what is cut off behind the pages must be these alone
         raise ValueError(f"the page index does not fill the {end - begin} bytes between the pages and the footer")
     return begin, found
+
+
+def _forget_bounds(chunk: Struct) -> None:
+    """Of its pages and of all of it: pyarrow leaves NaN out of them. To Spark, for one, that is the greatest number of
+    all, and it would skip it. Java leaves such bounds out when it reads what it has written itself."""
+    del chunk.fields[_COLUMN_INDEX], chunk.fields[_COLUMN_INDEX_LENGTH]
+    statistics = chunk.struct(_CHUNK_METADATA).struct(_STATISTICS)
+    for end in _ENDS:
+        statistics.fields.pop(end, None)
 
 
 def _cut(file: pa.Buffer, offset: int, length: int) -> bytes:

@@ -59,6 +59,7 @@ _FORMS: dict[type[PrimitiveType], str] = {
 }
 _FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
 _LONGEST_IN_PARQUET_STATISTICS = 4096  # bytes, as pyarrow's writer has it
+Bounds = Mapping[int, tuple[bytes, bytes] | tuple[float, float]]
 _MAX_INFERRED_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 
@@ -141,10 +142,8 @@ def _mode_of(text: str, *, otherwise: MetricsMode) -> MetricsMode:
         return otherwise
 
 
-def file_statistics(
-    metadata: pq.FileMetaData, leaves: list[LeafColumn], long: Sequence[Mapping[int, tuple[bytes, bytes]]]
-) -> FileStatistics:
-    """`long` has what `long_bounds` found in the rows of each row group."""
+def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn], others: Sequence[Bounds]) -> FileStatistics:
+    """`others` has what `other_bounds` found in the rows of each row group."""
     statistics = FileStatistics(split_offsets=_split_offsets(metadata))
     for position, leaf in enumerate(leaves):
         chunks = [metadata.row_group(group).column(position) for group in range(metadata.num_row_groups)]
@@ -162,7 +161,7 @@ def file_statistics(
         # type whose order Parquet leaves open) leaves the column without bounds.
         bounds = [
             (chunk.min_raw, chunk.max_raw) if chunk.has_min_max else of_group.get(leaf.field_id)
-            for chunk, of_group in zip(found, long, strict=True)
+            for chunk, of_group in zip(found, others, strict=True)
             if chunk.num_values
         ]
         known = [pair for pair in bounds if pair is not None]
@@ -187,19 +186,23 @@ def nan_counts(rows: pa.Table, leaves: list[LeafColumn]) -> dict[int, int]:
     return counts
 
 
-def long_bounds(rows: pa.Table, leaves: list[LeafColumn]) -> dict[int, tuple[bytes, bytes]]:
-    """The least and the greatest value, by field id, where one may be too long for Parquet's own statistics.
-
-    These leave out what is long, while a manifest has the beginning of it.
-    """
-    found = {}
+def other_bounds(rows: pa.Table, leaves: list[LeafColumn], nans: Mapping[int, int]) -> Bounds:
+    """The least and the greatest value, by field id, where Parquet's own statistics may have none: a manifest has the
+    beginning of what is long, and what is there beside NaN. `nans` counts these, by field id."""
+    found: dict[int, tuple[bytes, bytes] | tuple[float, float]] = {}
     for leaf in leaves:
-        if leaf.path is None or leaf.mode in (_NONE, _COUNTS) or not isinstance(leaf.type, StringType | BinaryType):
+        if leaf.path is None or leaf.mode in (_NONE, _COUNTS):
             continue
-        values = _values(rows, leaf.path)
-        if (pc.max(pc.binary_length(values)).as_py() or 0) > _LONGEST_IN_PARQUET_STATISTICS:
-            ends = pc.min_max(values.cast(pa.large_binary())).as_py()
-            found[leaf.field_id] = (ends["min"], ends["max"])
+        if isinstance(leaf.type, StringType | BinaryType):
+            values = _values(rows, leaf.path)
+            if (pc.max(pc.binary_length(values)).as_py() or 0) > _LONGEST_IN_PARQUET_STATISTICS:
+                ends = pc.min_max(values.cast(pa.large_binary())).as_py()
+                found[leaf.field_id] = (ends["min"], ends["max"])
+        elif nans.get(leaf.field_id):
+            values = _values(rows, leaf.path)
+            ends = pc.min_max(values.filter(pc.invert(pc.is_nan(values)))).as_py()
+            if ends["min"] is not None:  # either zero stands for both, and Iceberg has them apart
+                found[leaf.field_id] = (ends["min"] or -0.0, ends["max"] or 0.0)
     return found
 
 

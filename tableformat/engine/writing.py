@@ -26,7 +26,7 @@ from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
 from tableformat.engine.partitions import Partitioning, Place
 from tableformat.engine.projection import arrow_schema
 from tableformat.engine.sizing import files_for
-from tableformat.engine.statistics import file_statistics, leaf_columns, long_bounds, nan_counts
+from tableformat.engine.statistics import Bounds, file_statistics, leaf_columns, nan_counts, other_bounds
 from tableformat.engine.task import RewriteTask, WrittenFile
 from tableformat.properties import positive_number, read_number
 
@@ -85,7 +85,7 @@ class RollingWriter:
         self._pending_bytes = 0
         self._open: ParquetFileWriter | None = None
         self._nans: Counter[int] = Counter()
-        self._long_bounds: list[dict[int, tuple[bytes, bytes]]] = []
+        self._other_bounds: list[Bounds] = []
         self._paths: list[str] = []
         self._files: list[WrittenFile] = []
 
@@ -144,8 +144,9 @@ class RollingWriter:
         before = self._open.bytes_written
         rows = pa.Table.from_batches(self._pending, self._form.schema)
         self._pending = []
-        self._nans.update(nan_counts(rows, self._leaves))
-        self._long_bounds.append(long_bounds(rows, self._leaves))
+        nans = nan_counts(rows, self._leaves)
+        self._nans.update(nans)
+        self._other_bounds.append(other_bounds(rows, self._leaves, nans))
         self._open.write_row_group(rows)
         self._rows_flushed += self._pending_rows
         self._bytes_flushed += self._open.bytes_written - before
@@ -169,8 +170,8 @@ class RollingWriter:
         if self._open is None:
             return
         done, self._open = self._open, None
-        statistics = file_statistics(done.close(), self._leaves, self._long_bounds)
-        nans, self._nans, self._long_bounds = self._nans, Counter(), []
+        statistics = file_statistics(done.close(), self._leaves, self._other_bounds)
+        nans, self._nans, self._other_bounds = self._nans, Counter(), []
         self._files.append(
             WrittenFile(
                 path=done.output.location,

@@ -168,6 +168,7 @@ def test_long_values_are_cut_in_the_index_and_nowhere_else(file: Path) -> None:
         ("total < CAST('-898000000000000000000000' AS DECIMAL(38, 3))", [0, 1, 2]),
         ("place['x'] > 565", range(1996, 2000)),
         ("ratio > 110 and id < 1000", [700, *range(991, 1000)]),  # NaN is the greatest number there
+        ("ratio > 220", [700, *range(1981, 2000)]),  # also in a row group of smaller ones
         ("blob is null and id < 10", [0, 7]),
     ],
 )

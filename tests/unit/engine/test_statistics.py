@@ -1,11 +1,19 @@
 """Which statistics the columns of a new file get, as the table's properties ask."""
 
-import pytest
-from pyiceberg.io.pyarrow import match_metrics_mode
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+import struct
+from pathlib import Path
 
-from tableformat.engine.statistics import leaf_columns
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO, match_metrics_mode
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+
+from tableformat.engine.parallel import Workers
+from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
+from tableformat.engine.projection import arrow_schema
+from tableformat.engine.statistics import file_statistics, leaf_columns, nan_counts, other_bounds
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "city", StringType(), required=False))
 
@@ -26,3 +34,38 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, 
 def test_a_mode_that_nobody_knows_is_as_if_it_were_not_there(properties: dict[str, str], modes: list[str]) -> None:
     found = [leaf.mode for leaf in leaf_columns(SCHEMA, properties)]
     assert found == [match_metrics_mode(mode) for mode in modes]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected", "in_parquet"),
+    [
+        ([[1.0, 2.0]], (1.0, 2.0), [True]),
+        ([[1.0, NAN, None], [7.0]], (1.0, 7.0), [False, True]),
+        ([[0.0, NAN]], (-0.0, 0.0), [False]),
+        ([[NAN, None], [7.0]], None, [False, True]),
+    ],
+)
+def test_a_manifest_has_the_bounds_beside_nan_and_parquet_has_none_there(
+    tmp_path: Path, groups: list[list[float | None]], expected: tuple[float, float] | None, in_parquet: list[bool]
+) -> None:
+    """Iceberg counts NaN apart. Who reads Parquet alone would not look for it where bounds say that all is less."""
+    schema = Schema(NestedField(1, "ratio", DoubleType()))
+    leaves, path = leaf_columns(schema, {}), tmp_path / "t.parquet"
+    others = []
+    with Workers(1) as workers:
+        form = FileForm(arrow_schema(schema), {}, {})
+        writer = ParquetFileWriter(PyArrowFileIO().new_output(str(path)), form, workers)
+        for values in groups:
+            rows = pa.table({"ratio": values}, arrow_schema(schema))
+            others.append(other_bounds(rows, leaves, nan_counts(rows, leaves)))
+            writer.write_row_group(rows)
+        found = file_statistics(writer.close(), leaves, others)
+
+    bounds = None if expected is None else tuple(struct.pack("<d", value) for value in expected)
+    assert (found.lower_bounds.get(1), found.upper_bounds.get(1)) == (bounds or (None, None))
+    chunks = [pq.read_metadata(path).row_group(number).column(0).statistics for number in range(len(groups))]
+    assert [chunk.has_min_max for chunk in chunks] == in_parquet
+    assert all(chunk.has_null_count for chunk in chunks)
