@@ -32,8 +32,8 @@ from tableformat.inspection import (
 )
 from tableformat.maintenance.compaction.options import CompactionOptions
 
-# What a Parquet file of one row takes: a footer, and headers of pages.
-_FILE_BYTES, _COLUMN_BYTES = 50, 200
+# What a Parquet file of one row takes: a footer, headers of pages, and their index.
+_FILE_BYTES, _COLUMN_BYTES = 50, 250
 _LEAST_CONTENT = 8  # a share: columns may be many, and a file's few
 _ROUNDING = 1e-9  # shares of rows are sums of fractions
 
