@@ -46,6 +46,7 @@ class LocalSpark:
             .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.shuffle.reduceLocality.enabled", "false")  # as in the jobs' own sessions
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .getOrCreate()

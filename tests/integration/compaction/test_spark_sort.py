@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from tableformat.engine import UnreadableDataFile
 from tableformat.engine.division import ranges_of
 from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
+from tablejobs import executor
 from tablejobs.executor import SessionExecutor, _joined
 from tablejobs.spark_errors import TaskFailed
 from tests.integration.compaction.deletes import delete_equal, delete_positions
@@ -89,18 +90,22 @@ def test_files_are_near_the_target_though_rows_in_order_take_far_less_than_their
     assert_near_the_target_and_in_order(table.refresh(), target)
 
 
-def test_ranges_are_joined_with_their_neighbours_in_any_session(spark: LocalSpark) -> None:
-    """This one prefers ranges that are near each other, and would join others."""
-    numbered = spark.session.sparkContext.parallelize(range(64), 8).map(lambda number: (number, bytes([number])))
-    ranges = numbered.partitionBy(64, lambda number: number)
-    assert ranges.count() == 64  # now it knows where they are
+def test_ranges_are_joined_with_their_neighbours_in_any_session(
+    spark: LocalSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbered = spark.session.sparkContext.parallelize(range(16), 2).map(lambda number: (number, bytes([number])))
+    ranges = numbered.partitionBy(16, lambda number: number)
+    neighbours = [list(ranges_of(part, parts=5, ranges=16)) for part in range(5)]
+    assert _parts(_joined(ranges, 5, 16)) == neighbours
+    assert _joined(ranges, 16, 16) is ranges
 
-    joined = _joined(ranges, 5, 64).glom().collect()
+    # As if Spark had joined others, which it does where it prefers those that are near each other.
+    monkeypatch.setattr(executor, "ranges_of", lambda *_, **__: range(0))
+    assert _parts(_joined(ranges, 5, 16)) == neighbours
 
-    assert [[number for number, _ in sorted(part)] for part in joined] == [
-        list(ranges_of(part, parts=5, ranges=64)) for part in range(5)
-    ]
-    assert _joined(ranges, 64, 64) is ranges
+
+def _parts(joined: Any) -> list[list[int]]:
+    return [[number for number, _ in sorted(part)] for part in joined.glom().collect()]
 
 
 def test_a_z_order_of_a_large_group_keeps_every_row(catalog: SqlCatalog, spark: LocalSpark) -> None:

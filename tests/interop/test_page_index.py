@@ -30,8 +30,6 @@ from tableformat.maintenance.compaction import CompactionOptions, compact
 from tests.integration.compaction.tables import IDENTIFIER, NOW, create, data_files, put_files, sql_catalog
 from tests.servers.spark import LocalSpark
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
     NestedField(2, "name", StringType()),
