@@ -48,7 +48,7 @@ walkthrough: setup ## Run a small demo, and what README and the quickstart tell 
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest -n 2 --dist loadfile tests/walkthrough
 
 .PHONY: interop
-interop: $(SYNCED) ## Share tables with Spark and Iceberg's Java catalog, on real servers
+interop: $(SYNCED) ## Run drivers on Spark, and share tables with it and with Iceberg's Java catalog
 	@$(BIN)/python -m tests.servers.binaries interop
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/interop
 

@@ -26,10 +26,14 @@ from tests.integration.compaction.tables import (
     put_file,
     repeated_cities,
     shuffled_files,
+    sql_catalog,
 )
 from tests.servers import toolchain
 
-pytestmark = pytest.mark.xdist_group("spark")
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    return sql_catalog(tmp_path)
 
 
 # What every Python of a driver begins with: the process that rewrites a certain partition is killed.
