@@ -79,7 +79,7 @@ def take_indexes(
 
 def _forget_bounds(chunk: Struct) -> None:
     """Of its pages and of all of it: pyarrow leaves NaN out of them. To Spark, for one, that is the greatest number of
-    all, and it would skip it. Java leaves such bounds out when it reads what it has written itself."""
+    all, and it would skip it."""
     del chunk.fields[_COLUMN_INDEX], chunk.fields[_COLUMN_INDEX_LENGTH]
     statistics = chunk.struct(_CHUNK_METADATA).struct(_STATISTICS)
     for end in _ENDS:
