@@ -4,6 +4,7 @@
 pointer is swapped in `commit`, and nowhere else.
 """
 
+import tableformat.pyiceberg_private  # noqa: F401 - before anything of PyIceberg's is used
 from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
 from tableformat.catalogs.locations import UnusableLocationError
 from tableformat.catalogs.opening import open_catalog, open_existing

@@ -21,6 +21,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, TableRequire
 from pyiceberg.typedef import Identifier
 
 from tableformat.backoff import Backoff, commit_policy, status_check_policy
+from tableformat.catalogs.locations import refuse_shared_location
 from tableformat.catalogs.next_in_order import NextInOrder
 from tableformat.catalogs.outcomes import (
     CatalogUnavailableError,
@@ -84,8 +85,10 @@ def commit(
     identifier: Identifier,
     requirements: tuple[TableRequirement, ...],
     updates: tuple[TableUpdate, ...],
+    *,
+    in_chosen_folder: bool = False,
 ) -> CommitTableResponse:
-    """Applies the updates, or raises.
+    """Applies the updates, or raises. `in_chosen_folder` is said of a new table whose folder the catalog chose.
 
     `CommitFailedException` promises that nothing was and nothing will be applied; `CommitStateUnknownException` that
     nobody can tell. A lost race is retried only while the requirements hold on what the winner left.
@@ -101,7 +104,7 @@ def commit(
         if base is not None and staged.metadata == base.table.metadata:
             return CommitTableResponse(metadata=base.table.metadata, metadata_location=base.table.metadata_location)
         backoff = backoff or Backoff(commit_policy((base.table if base else staged).metadata.properties))
-        write_metadata(staged)
+        write_metadata(staged, in_chosen_folder=in_chosen_folder and base is None)
         try:
             publish(store, identifier, base, staged, updates=updates, backoff=backoff)
         except LostRace as lost:
@@ -122,9 +125,11 @@ def commit(
         return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
 
 
-def write_metadata(staged: StagedTable) -> None:
+def write_metadata(staged: StagedTable, *, in_chosen_folder: bool = False) -> None:
     try:
         MetastoreCatalog._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+        if in_chosen_folder:
+            refuse_shared_location(staged)
     except FileExistsError:
         raise  # somebody else's file, under a name that was meant to be ours alone
     except BaseException:

@@ -3,11 +3,33 @@
 A configuration is frozen, refuses unknown fields, and survives a round trip through JSON. `properties` go to
 PyIceberg as they are (storage access, for one) and may hold secrets, so they are left out of every `repr`, and whatever
 was given out of every error. A model that holds a configuration has to say the same of its own errors.
+
+A catalog's class takes properties alone, as PyIceberg's do: so it can also be named in PyIceberg's configuration.
+`as_properties` is what a configuration says by their names.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+# By the names that PyIceberg has for them, where it has any. Its own constants take a second to import.
+WAREHOUSE = "warehouse"
+URI = "uri"
+CONFIGMAP_NAMESPACE = "configmap.namespace"
+CONFIGMAP_KUBECONFIG = "configmap.kubeconfig"
+CONFIGMAP_CONTEXT = "configmap.context"
+DYNAMODB_TABLE = "table-name"
+DYNAMODB_REGION = "dynamodb.region"
+DYNAMODB_ENDPOINT = "dynamodb.endpoint"
+DYNAMODB_CREATE_TABLE = "dynamodb.create-table"
+
+
+def required(catalog: str, properties: Mapping[str, str], *keys: str) -> tuple[str, ...]:
+    """The values of these properties; `ValueError` names those that are missing."""
+    if missing := [key for key in keys if not properties.get(key)]:
+        raise ValueError(f"catalog {catalog} needs the property {' and '.join(missing)}")
+    return tuple(properties[key] for key in keys)
 
 
 class _Config(BaseModel):
@@ -15,6 +37,9 @@ class _Config(BaseModel):
 
     name: str = Field(min_length=1, max_length=253)
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    def _and(self, given: Mapping[str, str | None]) -> dict[str, str]:
+        return {**self.properties, **{key: value for key, value in given.items() if value is not None}}
 
 
 class ConfigMapConfig(_Config):
@@ -29,6 +54,16 @@ class ConfigMapConfig(_Config):
     kubeconfig: str | None = None
     context: str | None = None
 
+    def as_properties(self) -> dict[str, str]:
+        return self._and(
+            {
+                WAREHOUSE: self.warehouse,
+                CONFIGMAP_NAMESPACE: self.namespace,
+                CONFIGMAP_KUBECONFIG: self.kubeconfig,
+                CONFIGMAP_CONTEXT: self.context,
+            }
+        )
+
 
 class DynamoDbConfig(_Config):
     """Pointers in a DynamoDB table, in the layout of Iceberg's own Java `DynamoDbCatalog`."""
@@ -40,6 +75,17 @@ class DynamoDbConfig(_Config):
     endpoint: str | None = None
     create_table: bool = False
 
+    def as_properties(self) -> dict[str, str]:
+        return self._and(
+            {
+                WAREHOUSE: self.warehouse,
+                DYNAMODB_TABLE: self.table_name,
+                DYNAMODB_REGION: self.region,
+                DYNAMODB_ENDPOINT: self.endpoint,
+                DYNAMODB_CREATE_TABLE: str(self.create_table).lower(),
+            }
+        )
+
 
 class SqlConfig(_Config):
     """Pointers in a SQL database, by its SQLAlchemy address; a file of SQLite is the embedded default."""
@@ -48,9 +94,12 @@ class SqlConfig(_Config):
     uri: str = Field(min_length=1, repr=False)  # may hold a password
     warehouse: str = Field(min_length=1)
 
+    def as_properties(self) -> dict[str, str]:
+        return self._and({WAREHOUSE: self.warehouse, URI: self.uri})
+
 
 class PyIcebergConfig(_Config):
-    """A catalog that PyIceberg brings (rest, glue, hive, in-memory), by PyIceberg's own properties."""
+    """A catalog by PyIceberg's own properties: one that PyIceberg brings, or one of ours in PyIceberg's terms."""
 
     type: Literal["pyiceberg"] = "pyiceberg"
 

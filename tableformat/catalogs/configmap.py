@@ -17,9 +17,16 @@ from typing_extensions import override
 from tableformat.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs import configmap_records as records
 from tableformat.catalogs.commit import Pointer
-from tableformat.catalogs.config import ConfigMapConfig
+from tableformat.catalogs.config import (
+    CONFIGMAP_CONTEXT,
+    CONFIGMAP_KUBECONFIG,
+    CONFIGMAP_NAMESPACE,
+    WAREHOUSE,
+    required,
+)
 from tableformat.catalogs.configmap_tables import TableObjects
 from tableformat.catalogs.kube_store import ConfigMap, ConfigMapStore, connect
+from tableformat.catalogs.namespace_properties import as_text
 from tableformat.catalogs.naming import KIND_NAMESPACE, labels_of, object_name
 from tableformat.catalogs.outcomes import OutcomeUnknown, WriteOutcome, wait_or_give_up
 from tableformat.catalogs.pointer_catalog import PointerCatalog
@@ -28,12 +35,13 @@ TIMEOUT = "configmap.request-timeout-seconds"
 
 
 class ConfigMapCatalog(PointerCatalog):
-    def __init__(self, config: ConfigMapConfig) -> None:
-        super().__init__(config.name, **{**config.properties, "warehouse": config.warehouse})
-        timeout = float(config.properties.get(TIMEOUT, "30"))
-        api = connect(config.kubeconfig, config.context)
-        self._store = ConfigMapStore(api, config.namespace, timeout_seconds=timeout)
-        self._tables = TableObjects(self._store, config.name)
+    def __init__(self, name: str, **properties: str) -> None:
+        _, namespace = required(name, properties, WAREHOUSE, CONFIGMAP_NAMESPACE)
+        super().__init__(name, **properties)
+        timeout = float(properties.get(TIMEOUT, "30"))
+        api = connect(properties.get(CONFIGMAP_KUBECONFIG), properties.get(CONFIGMAP_CONTEXT))
+        self._store = ConfigMapStore(api, namespace, timeout_seconds=timeout)
+        self._tables = TableObjects(self._store, name)
 
     @override
     def close(self) -> None:
@@ -76,7 +84,7 @@ class ConfigMapCatalog(PointerCatalog):
 
     @override
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
-        name = self.namespace_identifier(namespace)
+        name, text = self.namespace_identifier(namespace), as_text(properties)
         if name[:-1]:
             self._require_namespace(name[:-1])
         creation, backoff = uuid.uuid4().hex, Backoff(SMALL_WRITES)
@@ -85,7 +93,7 @@ class ConfigMapCatalog(PointerCatalog):
             labels=labels_of(self.name, KIND_NAMESPACE, name[:-1]),
             data={
                 records.IDENTIFIER: json.dumps(list(name), ensure_ascii=False),
-                records.PROPERTIES: json.dumps(dict(properties), ensure_ascii=False, sort_keys=True),
+                records.PROPERTIES: json.dumps(text, ensure_ascii=False, sort_keys=True),
                 records.CREATION: creation,
             },
         )
@@ -123,14 +131,17 @@ class ConfigMapCatalog(PointerCatalog):
     @override
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         if not namespace:
-            return self._children(())
+            found = self._children(())
+            if not found:
+                self._store.require_namespace()
+            return found
         name = self.namespace_identifier(namespace, NoSuchNamespaceError)
         self._require_namespace(name)
         return self._children(name)
 
     @override
-    def namespace_exists(self, namespace: str | Identifier) -> bool:
-        return self._find_namespace(self.namespace_identifier(namespace, NoSuchNamespaceError)) is not None
+    def has_namespace(self, name: Identifier) -> bool:
+        return self._find_namespace(name) is not None
 
     @override
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
@@ -144,7 +155,7 @@ class ConfigMapCatalog(PointerCatalog):
     def update_namespace_properties(
         self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
     ) -> PropertiesUpdateSummary:
-        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        name, updates = self.namespace_identifier(namespace, NoSuchNamespaceError), as_text(updates)
         backoff = Backoff(SMALL_WRITES)
         first: PropertiesUpdateSummary | None = None
         while True:

@@ -32,6 +32,7 @@ from pyiceberg.catalog.dynamodb import (
     DYNAMODB_SECRET_ACCESS_KEY,
     DYNAMODB_SESSION_TOKEN,
     DYNAMODB_TABLE_NAME,
+    DYNAMODB_TABLE_NAME_DEFAULT,
     PROPERTY_KEY_PREFIX,
     DynamoDbCatalog,
 )
@@ -47,14 +48,15 @@ from pyiceberg.io import AWS_ACCESS_KEY_ID, AWS_REGION, AWS_SECRET_ACCESS_KEY, A
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
-from pyiceberg.utils.properties import get_first_property_value
+from pyiceberg.utils.properties import get_first_property_value, property_as_bool
 from typing_extensions import override
 
 from tableformat.backoff import SMALL_WRITES, Backoff
 from tableformat.catalogs.commit import Pointer
-from tableformat.catalogs.config import DynamoDbConfig
+from tableformat.catalogs.config import DYNAMODB_CREATE_TABLE, DYNAMODB_ENDPOINT, WAREHOUSE, required
 from tableformat.catalogs.dynamodb_store import Item, ItemStore, text
 from tableformat.catalogs.locations import folder_name
+from tableformat.catalogs.namespace_properties import as_text
 from tableformat.catalogs.outcomes import (
     CorruptCatalogEntryError,
     OutcomeUnknown,
@@ -69,16 +71,17 @@ _POINTER = PROPERTY_KEY_PREFIX + METADATA_LOCATION
 _PREVIOUS = PROPERTY_KEY_PREFIX + PREVIOUS_METADATA_LOCATION
 _TYPE = PROPERTY_KEY_PREFIX + TABLE_TYPE
 _UUID = PROPERTY_KEY_PREFIX + "table-uuid"
+_LONGEST_KEY = {DYNAMODB_COL_IDENTIFIER: 2048, DYNAMODB_COL_NAMESPACE: 1024}  # bytes: DynamoDB's own limits
 _ICEBERG = "ICEBERG"
 _JAVA_DEFAULT_LOCATION = "default_location"
 
 
 class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
-    def __init__(self, config: DynamoDbConfig) -> None:
-        properties = {**config.properties, "warehouse": config.warehouse, DYNAMODB_TABLE_NAME: config.table_name}
+    def __init__(self, name: str, **properties: str) -> None:
+        required(name, properties, WAREHOUSE)
         session = boto3.Session(
             profile_name=properties.get(DYNAMODB_PROFILE_NAME),
-            region_name=config.region or get_first_property_value(properties, DYNAMODB_REGION, AWS_REGION),
+            region_name=get_first_property_value(properties, DYNAMODB_REGION, AWS_REGION),
             aws_access_key_id=get_first_property_value(properties, DYNAMODB_ACCESS_KEY_ID, AWS_ACCESS_KEY_ID),
             aws_secret_access_key=get_first_property_value(
                 properties, DYNAMODB_SECRET_ACCESS_KEY, AWS_SECRET_ACCESS_KEY
@@ -88,12 +91,12 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
         timeout = float(properties.get(TIMEOUT, "30"))
         client = session.client(
             "dynamodb",
-            endpoint_url=config.endpoint,
+            endpoint_url=properties.get(DYNAMODB_ENDPOINT),
             config=Config(retries={"total_max_attempts": 1}, connect_timeout=min(timeout, 10), read_timeout=timeout),
         )
-        self._store = ItemStore(client, config.table_name)
-        self._create_if_missing = config.create_table
-        super().__init__(config.name, client=client, **properties)
+        self._store = ItemStore(client, properties.get(DYNAMODB_TABLE_NAME, DYNAMODB_TABLE_NAME_DEFAULT))
+        self._create_if_missing = property_as_bool(properties, DYNAMODB_CREATE_TABLE, False)
+        super().__init__(name, client=client, **properties)
 
     def table_exists_in_dynamodb(self) -> bool:
         """Whether the DynamoDB table is there that holds the pointers."""
@@ -110,15 +113,15 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
         self.dynamodb.close()
 
     @override
-    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] | None = None) -> Identifier:
         parts = super().namespace_identifier(namespace, error)
-        _refuse_dots(parts, error)
+        _refuse_impossible_names(parts, DYNAMODB_COL_NAMESPACE, error or ValueError)
         return parts
 
     @override
-    def table_identifier(self, identifier: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+    def table_identifier(self, identifier: str | Identifier, error: type[Exception] | None = None) -> Identifier:
         parts = super().table_identifier(identifier, error)
-        _refuse_dots(parts, error)
+        _refuse_impossible_names(parts, DYNAMODB_COL_IDENTIFIER, error or ValueError)
         return parts
 
     # --- pointers
@@ -219,10 +222,10 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
 
     @override
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
-        name = self.namespace_identifier(namespace)
+        name, text = self.namespace_identifier(namespace), as_text(properties)
         if name[:-1]:
             self._require_namespace(name[:-1])
-        item = {**_new_item(DYNAMODB_NAMESPACE, ".".join(name)), **_as_attributes(properties)}
+        item = {**_new_item(DYNAMODB_NAMESPACE, ".".join(name)), **_as_attributes(text)}
         backoff = Backoff(SMALL_WRITES)
         while True:
             found = self._store.get(DYNAMODB_NAMESPACE, ".".join(name))
@@ -266,8 +269,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
         return sorted(name for name in names if name[:-1] == parent)
 
     @override
-    def namespace_exists(self, namespace: str | Identifier) -> bool:
-        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+    def has_namespace(self, name: Identifier) -> bool:
         return self._store.get(DYNAMODB_NAMESPACE, ".".join(name)) is not None
 
     @override
@@ -278,7 +280,7 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
     def update_namespace_properties(
         self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
     ) -> PropertiesUpdateSummary:
-        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        name, updates = self.namespace_identifier(namespace, NoSuchNamespaceError), as_text(updates)
         backoff = Backoff(SMALL_WRITES)
         first: PropertiesUpdateSummary | None = None
         while True:
@@ -308,10 +310,13 @@ class JavaLayoutDynamoDbCatalog(PointerCatalog, DynamoDbCatalog):
         return version
 
 
-def _refuse_dots(parts: Identifier, error: type[Exception]) -> None:
+def _refuse_impossible_names(parts: Identifier, key: str, error: type[Exception]) -> None:
     for part in parts:
         if "." in part:
             raise error(f"A DynamoDB catalog joins names by dots, so the name {part!r} may not contain one")
+    length, longest = len(".".join(parts).encode(errors="replace")), _LONGEST_KEY[key]
+    if length > longest:
+        raise error(f"A DynamoDB catalog has room for {longest} bytes of {key}, not for the {length} of {parts!r}")
 
 
 def _uuid(holder: str, item: Item) -> uuid.UUID | None:

@@ -1,12 +1,9 @@
-"""Writing metadata of format version 3, which PyIceberg reads but declines to write.
+"""Tables of format version 3, which PyIceberg reads but neither creates nor upgrades to.
 
-PyIceberg's metadata of version 3 raises when it is serialised, and its upgrade stops at version 2. Neither is a matter
-of the format: the JSON is complete once `next-row-id` is there. So one update of ours, put before the others of a
-commit, turns the metadata into a kind that serialises, whichever catalog carries the commit out. To a REST catalog it
-is the plain upgrade, which does nothing to a table that has version 3 already.
+PyIceberg's metadata of version 3 raises when it is serialised (`pyiceberg_private` lets it), and its upgrade stops at
+version 2. Neither is a matter of the format: the JSON is complete once `next-row-id` is there. To a REST catalog the
+update is the plain upgrade, which does nothing to a table that has version 3 already.
 """
-
-from typing import Any
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.partitioning import PartitionSpec
@@ -21,20 +18,11 @@ from pyiceberg.table.update import (
     _apply_table_update,
     _TableMetadataUpdateContext,
 )
-from pyiceberg.typedef import IcebergBaseModel, Identifier
+from pyiceberg.typedef import Identifier
 
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 
 _NO_ROWS_YET = 0
-
-
-class WritableMetadataV3(TableMetadataV3):
-    def model_dump_json(  # type: ignore[override]  # PyIceberg's own signature
-        self, exclude_none: bool = True, exclude: Any | None = None, by_alias: bool = True, **kwargs: Any
-    ) -> str:
-        return IcebergBaseModel.model_dump_json(
-            self, exclude_none=exclude_none, exclude=exclude, by_alias=by_alias, **kwargs
-        )
 
 
 class WriteFormatV3Update(UpgradeFormatVersionUpdate):
@@ -47,13 +35,13 @@ class WriteFormatV3Update(UpgradeFormatVersionUpdate):
 @_apply_table_update.register(WriteFormatV3Update)
 def _(
     update: WriteFormatV3Update, base_metadata: TableMetadata, context: _TableMetadataUpdateContext
-) -> WritableMetadataV3:
+) -> TableMetadataV3:
     fields = dict(base_metadata)
     if base_metadata.format_version < 3:
         context.add_update(update)
         fields |= {"format_version": 3, "next_row_id": _NO_ROWS_YET}
-    known = {name: value for name, value in fields.items() if name in WritableMetadataV3.model_fields}
-    return WritableMetadataV3.model_construct(**known)
+    known = {name: value for name, value in fields.items() if name in TableMetadataV3.model_fields}
+    return TableMetadataV3.model_construct(**known)
 
 
 def create_table_v3(
@@ -61,13 +49,37 @@ def create_table_v3(
     identifier: Identifier,
     *,
     schema: Schema,
-    location: str,
+    location: str | None,
     partition_spec: PartitionSpec,
     sort_order: SortOrder,
     properties: dict[str, str],
 ) -> Table:
-    """As the catalog's `create_table`, which cannot write version 3 and would lose the columns' defaults."""
-    metadata = WritableMetadataV3(
+    """As the catalog's `create_table`, which cannot write version 3 and would lose the columns' defaults.
+
+    Only a catalog of ours chooses the location.
+    """
+
+    def stage(at: str) -> StagedTable:
+        metadata = _metadata(schema, at, partition_spec, sort_order, properties)
+        metadata_location = load_location_provider(at, properties).new_table_metadata_file_location()
+        return StagedTable(
+            identifier, metadata, metadata_location, catalog._load_file_io(properties, metadata_location), catalog
+        )
+
+    if isinstance(catalog, PointerCatalog):
+        return catalog.create_staged(identifier, location, properties, stage)
+    if location is None:
+        raise ValueError(f"Table {'.'.join(identifier)}: give a location, this catalog chooses none")
+    # Whatever the registration ends in, the file stays: such a catalog cannot tell whether a pointer leads to it.
+    staged = stage(location)
+    ToOutputFile.table_metadata(staged.metadata, staged.io.new_output(staged.metadata_location))
+    return catalog.register_table(identifier, staged.metadata_location)
+
+
+def _metadata(
+    schema: Schema, location: str, partition_spec: PartitionSpec, sort_order: SortOrder, properties: dict[str, str]
+) -> TableMetadataV3:
+    return TableMetadataV3(
         location=location,
         schemas=[schema],
         last_column_id=schema.highest_field_id,
@@ -80,10 +92,3 @@ def create_table_v3(
         properties=properties,
         next_row_id=_NO_ROWS_YET,
     )
-    metadata_location = load_location_provider(location, properties).new_table_metadata_file_location()
-    io = catalog._load_file_io(properties, metadata_location)
-    if isinstance(catalog, PointerCatalog):
-        return catalog.create_staged(StagedTable(identifier, metadata, metadata_location, io, catalog))
-    # Whatever the registration ends in, the file stays: such a catalog cannot tell whether a pointer leads to it.
-    ToOutputFile.table_metadata(metadata, io.new_output(metadata_location))
-    return catalog.register_table(identifier, metadata_location)

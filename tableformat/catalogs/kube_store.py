@@ -110,6 +110,20 @@ class ConfigMapStore:
         query = {"labelSelector": selector, "limit": str(PAGE), **({"continue": token} if token else {})}
         return self._request("GET", query=query)
 
+    def require_namespace(self) -> None:
+        """Raises where the Kubernetes namespace does not exist: the API lists no objects there, without an error.
+
+        Who may not look at namespaces is spared: a Role in a namespace is enough for everything else.
+        """
+        try:
+            self._read(partial(self._send, "GET", f"/api/v1/namespaces/{self._namespace}"), "get")
+        except CatalogAccessError:
+            return
+        except ApiException as error:
+            if error.status == 404:
+                raise self._no_namespace() from error
+            raise
+
     def create(self, wanted: ConfigMap) -> None:
         """`LostRace` if there is one of that name."""
         body = {"metadata": {"name": wanted.name, "labels": dict(wanted.labels)}, "data": dict(wanted.data)}
@@ -136,6 +150,11 @@ class ConfigMapStore:
         self, method: str, name: str = "", *, query: Mapping[str, str] | None = None, body: Json | None = None
     ) -> Json:
         path = f"/api/v1/namespaces/{self._namespace}/configmaps{f'/{name}' if name else ''}"
+        return self._send(method, path, query=query, body=body)
+
+    def _send(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> Json:
         headers = {"Accept": "application/json", **({} if body is None else {"Content-Type": "application/json"})}
         parts = self._api.param_serialize(
             method, path, None, list((query or {}).items()), headers, body, auth_settings=["BearerToken"]
@@ -181,7 +200,7 @@ class ConfigMapStore:
     def _outcome(self, error: ApiException, verb: str) -> Exception:
         what = f"{verb} configmap: {error.status} {_reason(error)}"
         if error.status == 404 and verb == "create":
-            return CatalogAccessError(f"there is no Kubernetes namespace {self._namespace}: create it first")
+            return self._no_namespace()
         if error.status in (404, 409):
             return LostRace(what)
         if error.status == 429:  # flow control answers before anything is done
@@ -189,6 +208,9 @@ class ConfigMapStore:
         if error.status == 0 or error.status >= 500:  # it may come from in between, or from a storage that timed out
             return OutcomeUnknown(what)
         return CatalogAccessError(f"the Kubernetes API refuses to {what}")
+
+    def _no_namespace(self) -> CatalogAccessError:
+        return CatalogAccessError(f"there is no Kubernetes namespace {self._namespace}: create it first")
 
     def _refuse_if_forbidden(self, error: ApiException, verb: str) -> None:
         if error.status == 401:

@@ -10,76 +10,113 @@ has under the same name: the token of one catalog would go to the address of ano
 
 import os
 
-from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, infer_catalog_type, load_catalog
+from pyiceberg.catalog import (
+    AVAILABLE_CATALOGS,
+    PY_CATALOG_IMPL,
+    TYPE,
+    Catalog,
+    CatalogType,
+    infer_catalog_type,
+    load_catalog,
+)
+from pyiceberg.utils.properties import property_as_bool
 
-from tableformat.catalogs.config import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+from tableformat.catalogs.config import (
+    DYNAMODB_CREATE_TABLE,
+    URI,
+    WAREHOUSE,
+    CatalogConfig,
+    ConfigMapConfig,
+    DynamoDbConfig,
+    SqlConfig,
+    required,
+)
 
-_DEFAULTS = {
-    "sql": {},  # nothing is chosen for a database that is to be kept: in memory, its tables would go with the process
-    "in-memory": {"uri": "sqlite:///:memory:"},
+_CONFIG_MAP = "tableformat.catalogs.configmap.ConfigMapCatalog"
+_DYNAMODB = "tableformat.catalogs.dynamodb.JavaLayoutDynamoDbCatalog"
+_SQL = "tableformat.catalogs.sql.SharedSqlCatalog"
+_OURS_BY_TYPE = {  # the same items and rows as PyIceberg's own, committed our way
+    CatalogType.DYNAMODB: _DYNAMODB,
+    CatalogType.SQL: _SQL,
+    CatalogType.IN_MEMORY: _SQL,
 }
 
 
 def open_catalog(config: CatalogConfig) -> Catalog:
     """Opens it. A catalog belongs to the process that opened it, and must be opened anew in a fork."""
-    match config:
-        case ConfigMapConfig():
-            from tableformat.catalogs.configmap import ConfigMapCatalog
-
-            return ConfigMapCatalog(config)
-        case SqlConfig():
-            return _open_sql(config)
-        case DynamoDbConfig():
-            from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
-
-            return JavaLayoutDynamoDbCatalog(config)
-        case PyIcebergConfig():
-            if config.properties.get("type") in _DEFAULTS:
-                return _open_sql(_sql(config))  # the same tables in the same database, committed our way
-            return _open_pyiceberg(config)
+    kind, properties = _resolved(config)
+    return _open(kind, config.name, properties)
 
 
 def open_existing(config: CatalogConfig) -> Catalog | None:
     """For whoever only looks: opens what is there and makes nothing. None where opening would have to make the place
     of the pointers first, a database or a DynamoDB table; then no table is there either."""
-    if isinstance(config, PyIcebergConfig) and config.properties.get("type") in _DEFAULTS:
-        config = _sql(config)
-    if isinstance(config, SqlConfig):
+    kind, properties = _resolved(config)
+    if kind == _SQL:
         from tableformat.catalogs.sql import is_made
 
-        return open_catalog(config) if is_made(config) else None
-    if isinstance(config, DynamoDbConfig) and config.create_table:
+        uri, _ = required(config.name, properties, URI, WAREHOUSE)
+        return _open(kind, config.name, properties) if is_made(uri) else None
+    if kind == _DYNAMODB and property_as_bool(properties, DYNAMODB_CREATE_TABLE, False):
         from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
 
-        opened = JavaLayoutDynamoDbCatalog(config.model_copy(update={"create_table": False}))
+        opened = JavaLayoutDynamoDbCatalog(config.name, **{**properties, DYNAMODB_CREATE_TABLE: "false"})
         if opened.table_exists_in_dynamodb():
             return opened
         opened.close()
         return None
-    return open_catalog(config)
+    return _open(kind, config.name, properties)
 
 
-def _open_pyiceberg(config: PyIcebergConfig) -> Catalog:
-    if "py-catalog-impl" in config.properties:
-        return load_catalog(config.name, **config.properties)  # PyIceberg adds nothing to these
+def _resolved(config: CatalogConfig) -> tuple[str | CatalogType, dict[str, str]]:
+    """Which class opens the catalog, ours by its full name or PyIceberg's by its type, and with which properties."""
+    match config:
+        case ConfigMapConfig():
+            return _CONFIG_MAP, config.as_properties()
+        case DynamoDbConfig():
+            return _DYNAMODB, config.as_properties()
+        case SqlConfig():
+            return _SQL, config.as_properties()
+    if PY_CATALOG_IMPL in config.properties:
+        return config.properties[PY_CATALOG_IMPL], config.properties  # PyIceberg adds nothing to these
     properties = {**_said_by_environment(config.name), **config.properties}
-    said = properties.get("type")
+    said = properties.get(TYPE)
     kind = CatalogType(said.lower()) if said else infer_catalog_type(config.name, {**properties})
-    if kind in (CatalogType.REST, CatalogType.HIVE) and not properties.get("uri"):
-        raise ValueError("it has no uri")
+    if kind is None:
+        raise ValueError("it has neither a type nor a uri that tells one")
+    if kind == CatalogType.IN_MEMORY:  # for no other database: in memory, its tables would go with the process
+        properties = {URI: "sqlite:///:memory:", **properties}
+    return _OURS_BY_TYPE.get(kind, kind), properties
+
+
+def _open(kind: str | CatalogType, name: str, properties: dict[str, str]) -> Catalog:
     match kind:
+        case _ if kind == _CONFIG_MAP:
+            from tableformat.catalogs.configmap import ConfigMapCatalog
+
+            return ConfigMapCatalog(name, **properties)
+        case _ if kind == _DYNAMODB:
+            from tableformat.catalogs.dynamodb import JavaLayoutDynamoDbCatalog
+
+            return JavaLayoutDynamoDbCatalog(name, **properties)
+        case _ if kind == _SQL:
+            from tableformat.catalogs.sql import SharedSqlCatalog
+
+            return SharedSqlCatalog(name, **properties)
         case CatalogType.REST:
             from tableformat.catalogs.bounded_rest import BoundedRestCatalog
 
-            return BoundedRestCatalog(config.name, **properties)
+            required(name, properties, URI)
+            return BoundedRestCatalog(name, **properties)
         case CatalogType.HIVE:
             from tableformat.catalogs.bounded_hive import BoundedHiveCatalog
 
-            return BoundedHiveCatalog(config.name, **properties)
-        case None:
-            raise ValueError("it has neither a type nor a uri that tells one")
+            required(name, properties, URI)
+            return BoundedHiveCatalog(name, **properties)
+        case CatalogType():
+            return AVAILABLE_CATALOGS[kind](name, properties)
         case _:
-            return AVAILABLE_CATALOGS[kind](config.name, properties)
+            return load_catalog(name, **properties)
 
 
 def _said_by_environment(name: str) -> dict[str, str]:
@@ -91,18 +128,3 @@ def _said_by_environment(name: str) -> dict[str, str]:
         if not start and key and catalog.replace("_", "-") == name.lower():
             found[key.replace("__", ".").replace("_", "-")] = value
     return found
-
-
-def _open_sql(config: SqlConfig) -> Catalog:
-    from tableformat.catalogs.sql import SharedSqlCatalog
-
-    return SharedSqlCatalog(config)
-
-
-def _sql(config: PyIcebergConfig) -> SqlConfig:
-    known = ("type", "uri", "warehouse")
-    given = {**_DEFAULTS[config.properties["type"]], **config.properties}
-    if missing := [key for key in known if not given.get(key)]:
-        raise ValueError(f"catalog {config.name} of type {given['type']} needs the property {' and '.join(missing)}")
-    properties = {key: value for key, value in config.properties.items() if key not in known}
-    return SqlConfig(name=config.name, uri=given["uri"], warehouse=given["warehouse"], properties=properties)

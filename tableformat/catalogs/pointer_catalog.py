@@ -5,7 +5,7 @@ namespaces and its rename. Everything that touches metadata files is here, so th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import pyarrow as pa
@@ -34,7 +34,15 @@ from typing_extensions import override
 from tableformat.backoff import SMALL_WRITES, Backoff, commit_policy
 from tableformat.catalogs import purge
 from tableformat.catalogs.commit import Current, Pointer, commit, publish, write_metadata
-from tableformat.catalogs.locations import folder_name, free_location, places_of, refuse_cut_locations
+from tableformat.catalogs.locations import (
+    InChosenFolder,
+    SharedLocationError,
+    folder_name,
+    free_location,
+    places_of,
+    refuse_cut_locations,
+    unique_location,
+)
 from tableformat.catalogs.outcomes import (
     CorruptCatalogEntryError,
     LostRace,
@@ -68,17 +76,33 @@ class PointerCatalog(MetastoreCatalog, ABC):
     def delete_pointer(self, identifier: Identifier, expected: Pointer) -> None:
         """Raises a `WriteOutcome`; `LostRace` if the pointer's version is not the expected one."""
 
-    def table_identifier(self, identifier: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
-        """The identifier as this catalog can hold it: a namespace and a name at least, and no empty part."""
+    @abstractmethod
+    def has_namespace(self, name: Identifier) -> bool:
+        """Whether the namespace exists; the name is one that this catalog can hold."""
+
+    def table_identifier(self, identifier: str | Identifier, error: type[Exception] | None = None) -> Identifier:
+        """The identifier as this catalog can hold it: a namespace and a name at least, and no empty part.
+
+        Any other raises `error`. Without one, it raises as PyIceberg's catalogs do: `NoSuchNamespaceError` where the
+        namespace is missing or empty, `ValueError` where a name is impossible in this catalog.
+        """
         parts = self.identifier_to_tuple(identifier)
-        if len(parts) < 2 or not all(parts):
-            raise error(f"Not a table's identifier: {identifier!r}. Give a namespace and a name, none of them empty")
+        if len(parts) < 2:
+            raise (error or NoSuchNamespaceError)(
+                f"Not a table's identifier: {identifier!r}. Give a namespace and a name"
+            )
+        self.namespace_identifier(parts[:-1], error)
+        if not _is_name(parts[-1]):
+            raise (error or ValueError)(f"Not a table's identifier: {identifier!r}. The table's name is empty")
         return parts
 
-    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] | None = None) -> Identifier:
+        """The namespace as this catalog can hold it; errors as of `table_identifier`."""
         parts = self.identifier_to_tuple(namespace)
-        if not parts or not all(parts):
-            raise error(f"Not a namespace: {namespace!r}. Give one name at least, none of them empty")
+        if not parts or not all(map(_is_name, parts)):
+            raise (error or NoSuchNamespaceError)(
+                f"Not a namespace: {namespace!r}. Give one name at least, none of them empty"
+            )
         return parts
 
     # --- tables
@@ -97,13 +121,31 @@ class PointerCatalog(MetastoreCatalog, ABC):
         self._require_namespace(name[:-1])
         if self.read_pointer(name) is not None:
             raise TableAlreadyExistsError(f"Table {'.'.join(name)} already exists")
-        return self.create_staged(self._staged(name, schema, location, partition_spec, sort_order, properties))
+        return self.create_staged(
+            name,
+            location,
+            properties,
+            lambda at: self._staged(name, schema, at, partition_spec, sort_order, properties),
+        )
 
-    def create_staged(self, staged: StagedTable) -> Table:
-        """Makes a table of what is staged for it, in a namespace that is there; or `TableAlreadyExistsError`."""
+    def create_staged(
+        self, name: Identifier, location: str | None, properties: Properties, stage: Callable[[str], StagedTable]
+    ) -> Table:
+        """Makes a table of what is staged for it, in a namespace that is there; or `TableAlreadyExistsError`.
+
+        Without a location, in a folder that has no other table's files.
+        """
+        if location is not None:
+            return self._publish_new(stage(location), in_chosen_folder=False)
+        try:
+            return self._publish_new(stage(self.new_location(name, properties)), in_chosen_folder=True)
+        except SharedLocationError:  # another creator has taken it; a unique one cannot be taken
+            return self._publish_new(stage(unique_location(self.default_location(name))), in_chosen_folder=False)
+
+    def _publish_new(self, staged: StagedTable, *, in_chosen_folder: bool) -> Table:
         name = staged.name()
         refuse_cut_locations(_places(staged.metadata))
-        write_metadata(staged)
+        write_metadata(staged, in_chosen_folder=in_chosen_folder)
         try:
             publish(self, name, None, staged, backoff=Backoff(commit_policy(staged.metadata.properties)))
         except LostRace as lost:
@@ -120,9 +162,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
-        refuse_cut_locations([metadata_location])
         metadata = self.read_metadata(metadata_location)
-        refuse_cut_locations(_places(metadata))
         backoff, sent, in_doubt = Backoff(SMALL_WRITES), None, False
         while True:
             pointer = self.read_pointer(name)
@@ -169,13 +209,25 @@ class PointerCatalog(MetastoreCatalog, ABC):
 
     @override
     def table_exists(self, identifier: str | Identifier) -> bool:
-        return self.read_pointer(self.table_identifier(identifier, NoSuchTableError)) is not None
+        try:
+            return self.read_pointer(self.table_identifier(identifier, NoSuchTableError)) is not None
+        except NoSuchTableError:  # malformed, or an entry that is no Iceberg table
+            return False
+
+    @override
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        try:
+            name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        except NoSuchNamespaceError:
+            return False
+        return self.has_namespace(name)
 
     @override
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        return commit(self, self.table_identifier(table.name()), requirements, updates)
+        chosen = isinstance(table, InChosenFolder)
+        return commit(self, self.table_identifier(table.name()), requirements, updates, in_chosen_folder=chosen)
 
     @override
     def drop_table(self, identifier: str | Identifier) -> None:
@@ -339,20 +391,22 @@ class PointerCatalog(MetastoreCatalog, ABC):
         """PyIceberg's knows one level of namespaces only; the location is all that it takes from the identifier."""
         name = self.table_identifier(identifier)
         self._require_namespace(name[:-1])
-        staged = self._staged(name, schema, location, partition_spec, sort_order, properties)
+        at = location or self.new_location(name, properties)
+        staged = self._staged(name, schema, at, partition_spec, sort_order, properties)
         refuse_cut_locations(_places(staged.metadata))
-        return staged
+        if location:
+            return staged
+        return InChosenFolder(name, staged.metadata, staged.metadata_location, staged.io, self)
 
     def _staged(
         self,
         name: Identifier,
         schema: Schema | pa.Schema,
-        location: str | None,
+        location: str,
         partition_spec: PartitionSpec,
         sort_order: SortOrder,
         properties: Properties,
     ) -> StagedTable:
-        location = location or self.new_location(name, properties)
         staged = super()._create_staged_table(name[-2:], schema, location, partition_spec, sort_order, properties)
         return StagedTable(
             identifier=name,
@@ -365,7 +419,7 @@ class PointerCatalog(MetastoreCatalog, ABC):
     def new_location(self, identifier: Identifier, properties: Properties = EMPTY_DICT) -> str:
         """Where a table of this name would be created; raises `NoSuchNamespaceError`."""
         preferred = self.default_location(identifier)
-        return free_location(self._load_file_io(properties, preferred), preferred)
+        return free_location(self._load_file_io(properties, preferred), preferred, properties)
 
     def default_location(self, identifier: Identifier) -> str:
         """Below the namespace's own location if it has one, otherwise below the warehouse."""
@@ -376,8 +430,12 @@ class PointerCatalog(MetastoreCatalog, ABC):
         return f"{self.properties['warehouse'].rstrip('/')}/{'.'.join(namespace)}.db/{name}"
 
     def _require_namespace(self, namespace: Identifier) -> None:
-        if not self.namespace_exists(namespace):
+        if not self.has_namespace(namespace):
             raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+
+
+def _is_name(part: object) -> bool:
+    return isinstance(part, str) and bool(part.strip())
 
 
 def _places(metadata: TableMetadata) -> set[str]:

@@ -9,7 +9,8 @@ import sqlite3
 import time
 from pathlib import Path
 
-from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.catalog import PropertiesUpdateSummary
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog, SqlCatalogBaseTable
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -43,10 +44,12 @@ from sqlalchemy.exc import (
     OperationalError,
 )
 from sqlalchemy.orm import Session
+from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
 from tableformat.catalogs.commit import Pointer
-from tableformat.catalogs.config import SqlConfig
+from tableformat.catalogs.config import URI, WAREHOUSE, required
+from tableformat.catalogs.namespace_properties import as_text
 from tableformat.catalogs.outcomes import (
     CatalogDriverMissingError,
     CatalogUnavailableError,
@@ -64,9 +67,10 @@ _EXISTS = "exists"  # the row by which a namespace without properties exists; al
 
 
 class SharedSqlCatalog(PointerCatalog, SqlCatalog):
-    def __init__(self, config: SqlConfig) -> None:
-        _require_driver(make_url(config.uri))
-        super().__init__(config.name, **{**config.properties, "uri": config.uri, "warehouse": config.warehouse})
+    def __init__(self, name: str, **properties: str) -> None:
+        uri, _ = required(name, properties, URI, WAREHOUSE)
+        _require_driver(make_url(uri))
+        super().__init__(name, **properties)
 
     @override
     def _init_catalog(self) -> None:
@@ -80,13 +84,14 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
     @override
     def create_tables(self) -> None:
-        try:
-            super().create_tables()
-        except OperationalError:
-            # Another process made them between our look and our attempt.
-            if not inspect(self.engine).has_table(IcebergTables.__tablename__):
-                raise
-            super().create_tables()
+        """Several processes may open a new database at once, and each table is made by one of them."""
+        for table in SqlCatalogBaseTable.metadata.sorted_tables:
+            try:
+                with self.engine.begin() as connection:
+                    connection.execute(CreateTable(table, if_not_exists=True))
+            except DBAPIError:  # PostgreSQL can lose this race in spite of IF NOT EXISTS
+                if not inspect(self.engine).has_table(table.name):
+                    raise
 
     # --- pointers
 
@@ -165,59 +170,71 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     # --- namespaces
 
     @override
-    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
+    def namespace_identifier(self, namespace: str | Identifier, error: type[Exception] | None = None) -> Identifier:
         """The database holds a namespace as one string, so its parts may not look like several."""
         parts = super().namespace_identifier(namespace, error)
         for part in parts:
             if "." in part or part != part.strip():
-                raise error(f"A SQL catalog cannot hold the namespace part {part!r}: it has a dot or outer spaces")
+                raise (error or ValueError)(
+                    f"A SQL catalog cannot hold the namespace part {part!r}: it has a dot or outer spaces"
+                )
         return parts
 
     @override
-    def table_identifier(self, identifier: str | Identifier, error: type[Exception] = ValueError) -> Identifier:
-        parts = super().table_identifier(identifier, error)
-        self.namespace_identifier(parts[:-1], error)
-        return parts
-
-    @override
-    def namespace_exists(self, namespace: str | Identifier) -> bool:
-        return SqlCatalog.namespace_exists(self, self.namespace_identifier(namespace, NoSuchNamespaceError))
+    def has_namespace(self, name: Identifier) -> bool:
+        return SqlCatalog.namespace_exists(self, name)
 
     @override
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
-        name = self.namespace_identifier(namespace)
+        name, text = self.namespace_identifier(namespace), as_text(properties)
         if name[:-1]:
             self._require_namespace(name[:-1])
         try:
-            super().create_namespace(name, {**properties, _EXISTS: "true"})
-        except IntegrityError as error:
+            super().create_namespace(name, {**text, _EXISTS: "true"})
+        except (IntegrityError, NamespaceAlreadyExistsError) as error:  # PyIceberg's shows the name as a tuple
             raise NamespaceAlreadyExistsError(f"Namespace {'.'.join(name)} already exists") from error
 
     @override
     def drop_namespace(self, namespace: str | Identifier) -> None:
         name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        self._require_namespace(name)
         if self.list_namespaces(name):
             raise NamespaceNotEmptyError(f"Namespace {'.'.join(name)} is not empty")
         super().drop_namespace(name)
 
     @override
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
-        return sorted(super().list_tables(self.namespace_identifier(namespace, NoSuchNamespaceError)))
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        self._require_namespace(name)
+        return sorted(super().list_tables(name))
 
     @override
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
-        name = self.namespace_identifier(namespace, NoSuchNamespaceError) if namespace else ()
+        if not namespace:
+            return sorted(super().list_namespaces())
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        self._require_namespace(name)
         return sorted(super().list_namespaces(name))
 
     @override
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
-        found = super().load_namespace_properties(self.namespace_identifier(namespace, NoSuchNamespaceError))
+        name = self.namespace_identifier(namespace, NoSuchNamespaceError)
+        self._require_namespace(name)
+        found = super().load_namespace_properties(name)
         return {key: value for key, value in found.items() if key != _EXISTS}
 
+    @override
+    def update_namespace_properties(
+        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
+    ) -> PropertiesUpdateSummary:
+        name, text = self.namespace_identifier(namespace, NoSuchNamespaceError), as_text(updates)
+        self._require_namespace(name)
+        return super().update_namespace_properties(name, (removals or set()) - {_EXISTS}, text)
 
-def is_made(config: SqlConfig) -> bool:
+
+def is_made(uri: str) -> bool:
     """Whether the database and its tables are there. Opening the catalog makes them, SQLite's file included."""
-    url = make_url(config.uri)
+    url = make_url(uri)
     if url.get_backend_name() == "sqlite" and url.database:
         file = Path(url.database)
         if not file.exists() and file.parent.is_dir():

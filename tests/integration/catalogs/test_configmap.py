@@ -249,11 +249,22 @@ def test_a_kubeconfig_that_is_not_there_is_named(config: ConfigMapConfig, tmp_pa
 
 
 def test_a_kubernetes_namespace_that_is_not_there_is_named(config: ConfigMapConfig) -> None:
-    with (
-        open_catalog(config.model_copy(update={"namespace": "nowhere"})) as catalog,
-        pytest.raises(CatalogAccessError, match="no Kubernetes namespace nowhere"),
-    ):
-        catalog.create_namespace("db")
+    with open_catalog(config.model_copy(update={"namespace": "nowhere"})) as catalog:
+        for attempt in (lambda: catalog.create_namespace("db"), catalog.list_namespaces):
+            with pytest.raises(CatalogAccessError, match="no Kubernetes namespace nowhere"):
+                attempt()
+
+
+def test_an_empty_catalog_is_listed_by_whoever_may_not_look_at_kubernetes_namespaces(
+    config: ConfigMapConfig,
+    kubernetes: KubernetesAccess,
+    kube_api: client.ApiClient,
+    kube_namespace: str,
+    tmp_path: Path,
+) -> None:
+    kubeconfig = _service_account(kubernetes, kube_api, kube_namespace, ["get", "list"], tmp_path)
+    with open_catalog(config.model_copy(update={"kubeconfig": str(kubeconfig)})) as reader:
+        assert reader.list_namespaces() == []
 
 
 def test_more_tables_than_a_page_are_listed(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """What every catalog promises about namespaces, whatever holds them."""
 
+from typing import Any
+
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError
@@ -15,7 +17,7 @@ def test_a_namespace_has_the_properties_that_it_was_created_with(catalog: Catalo
 
 
 def test_a_namespace_is_created_once(catalog: Catalog) -> None:
-    with pytest.raises(NamespaceAlreadyExistsError):
+    with pytest.raises(NamespaceAlreadyExistsError, match="Namespace db already exists"):
         catalog.create_namespace("db", {"other": "properties"})
     assert catalog.load_namespace_properties("db") == {}
     catalog.create_namespace_if_not_exists("db")
@@ -30,7 +32,7 @@ def test_a_namespace_that_is_not_there_says_so(catalog: Catalog) -> None:
         catalog.list_tables,
         catalog.list_namespaces,
     ):
-        with pytest.raises(NoSuchNamespaceError):
+        with pytest.raises(NoSuchNamespaceError, match="Namespace does not exist: nowhere"):
             action("nowhere")
 
 
@@ -45,7 +47,7 @@ def test_properties_are_set_and_removed(catalog: Catalog) -> None:
 
 def test_a_namespace_outlives_its_last_property(catalog: Catalog) -> None:
     catalog.create_namespace("sales", {"a": "1"})
-    catalog.update_namespace_properties("sales", removals={"a"})
+    catalog.update_namespace_properties("sales", removals={"a", "exists"})
     assert catalog.namespace_exists("sales")
     assert catalog.load_namespace_properties("sales") == {}
 
@@ -91,7 +93,45 @@ def test_a_table_goes_below_its_namespaces_own_location(
     assert catalog.create_table("sales.t", SCHEMA).location() == f"{folder}/t"
 
 
-def test_an_empty_name_is_refused(catalog: Catalog) -> None:
-    for bad in ((), ("db", ""), ""):
-        with pytest.raises(ValueError, match="Not a namespace"):
+def test_a_namespace_with_an_empty_name_is_rejected_as_pyiceberg_does(catalog: Catalog) -> None:
+    malformed: list[Any] = [(), ("db", ""), "", " ", ("db", " "), "db.", ("db", None)]
+    for bad in malformed:
+        with pytest.raises(NoSuchNamespaceError, match="Not a namespace"):
             catalog.create_namespace(bad)
+        assert not catalog.namespace_exists(bad)
+    assert catalog.list_namespaces() == [("db",)]
+
+
+def test_a_name_that_the_catalog_cannot_hold_does_not_exist(catalog: Catalog) -> None:
+    for name in (("a.b",), (" db",), ("x" * 3000,), ("db", "a.b")):
+        assert not catalog.namespace_exists(name)
+        assert not catalog.table_exists((*name, "t"))
+        with pytest.raises(NoSuchNamespaceError):
+            catalog.load_namespace_properties(name)
+
+
+def test_numbers_and_booleans_are_text_in_the_properties_of_a_namespace(catalog: Catalog) -> None:
+    catalog.create_namespace("sales", {"n": 7, "half": 0.5, "on": True})
+    assert catalog.load_namespace_properties("sales") == {"n": "7", "half": "0.5", "on": "true"}
+    catalog.update_namespace_properties("sales", removals={"half"}, updates={"n": 8, "off": False})
+    assert catalog.load_namespace_properties("sales") == {"n": "8", "on": "true", "off": "false"}
+
+
+NOT_TEXT: list[tuple[dict[Any, Any], str]] = [
+    ({"k": None}, "'k': the value is of type NoneType"),
+    ({"k": ["a"]}, "'k': the value is of type list"),
+    ({"k": b"a"}, "'k': the value is of type bytes"),
+    ({7: "v"}, "7: the key is of type int"),
+    ({None: "v"}, "None: the key is of type NoneType"),
+    ({"k": "\ud800"}, "'k': key or value is not valid Unicode"),
+]
+
+
+def test_properties_of_a_namespace_that_are_not_text_are_rejected_before_anything_is_written(catalog: Catalog) -> None:
+    for bad, said in NOT_TEXT:
+        with pytest.raises(ValueError, match=said):
+            catalog.create_namespace("sales", {"a": "1", **bad})
+        assert not catalog.namespace_exists("sales")
+        with pytest.raises(ValueError, match=said):
+            catalog.update_namespace_properties("db", updates={"a": "1", **bad})
+        assert catalog.load_namespace_properties("db") == {}

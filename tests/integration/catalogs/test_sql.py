@@ -43,11 +43,17 @@ def _open_and_create(config: CatalogConfig, number: int) -> bool:
         return True
 
 
-def test_processes_that_open_a_new_database_at_once_agree_on_it(config: SqlConfig) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        created = pool.starmap(_open_and_create, [(config, number) for number in range(6)])
-    assert created.count(True) == 1
-    with open_catalog(config) as catalog:
+def test_processes_that_open_a_new_database_at_once_agree_on_it(tmp_path: Path) -> None:
+    # Both of the catalog's tables must be raced for, so one database is not enough to see it.
+    configs = [
+        SqlConfig(name="lake", uri=f"sqlite:///{tmp_path}/{number}.db", warehouse=f"file://{tmp_path}/warehouse")
+        for number in range(15)
+    ]
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        for config in configs:
+            created = pool.starmap(_open_and_create, [(config, number) for number in range(4)], chunksize=1)
+            assert created.count(True) == 1
+    with open_catalog(configs[0]) as catalog:
         assert catalog.list_namespaces() == [("sales",)]
         assert len(catalog.load_namespace_properties("sales")) == 1
 

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
@@ -306,8 +307,59 @@ def test_a_new_table_never_shares_the_folder_of_one_whose_metadata_is_elsewhere(
     assert second.location() != first.location(), "the dropped table's data files are still there"
 
 
+def test_a_staged_table_is_not_committed_into_a_folder_that_another_table_took_meanwhile(catalog: Catalog) -> None:
+    staged = catalog.create_table_transaction("db.t", SCHEMA)
+    first = catalog.create_table("db.t", SCHEMA)
+    catalog.rename_table("db.t", "db.u")
+    staged.append(rows(1))
+    with pytest.raises(CommitFailedException, match=r"db\.db/t has the metadata of another table .* create .* again"):
+        staged.commit_transaction()
+    assert catalog.list_tables("db") == [("db", "u")]
+    assert metadata_files(first) == {first.metadata_location}
+    with catalog.create_table_transaction("db.t", SCHEMA) as again:
+        again.append(rows(1))
+    assert catalog.load_table("db.t").location() != first.location()
+
+
+def test_a_staged_table_goes_where_it_was_told_whatever_is_there(catalog: Catalog) -> None:
+    first = catalog.create_table("db.t", SCHEMA)
+    staged = catalog.create_table_transaction("db.u", SCHEMA, location=first.location())
+    staged.commit_transaction()
+    assert catalog.load_table("db.u").location() == first.location()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the metadata is written", "after it is written"])
+@pytest.mark.parametrize("staged", [False, True], ids=["created", "staged"])
+def test_of_two_tables_that_are_created_in_one_folder_at_once_one_goes_elsewhere(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, staged: bool, late: bool
+) -> None:
+    """The other creator is in the middle of our creation, and has renamed its table before ours is published."""
+    write = MetastoreCatalog._write_metadata
+
+    def write_among_others(*arguments: Any) -> None:
+        monkeypatch.setattr(MetastoreCatalog, "_write_metadata", staticmethod(write))
+        if late:
+            write(*arguments)
+        catalog.create_table("db.t", SCHEMA)
+        catalog.rename_table("db.t", "db.u")
+        if not late:
+            write(*arguments)
+
+    transaction = catalog.create_table_transaction("db.t", SCHEMA)
+    monkeypatch.setattr(MetastoreCatalog, "_write_metadata", staticmethod(write_among_others))
+    try:
+        transaction.commit_transaction() if staged else catalog.create_table("db.t", SCHEMA)
+    except CommitFailedException:
+        assert (staged, late) == (True, False)
+    tables = [catalog.load_table(name) for name in catalog.list_tables("db")]
+    assert len(tables) == (1 if staged and not late else 2)
+    assert len({table.location() for table in tables}) == len(tables)
+    for table in tables:
+        assert metadata_files(table) == {table.metadata_location}
+
+
 @pytest.mark.parametrize("sign", ["?", "#"])
-def test_a_location_that_file_access_would_cut_is_refused_and_nothing_there_is_touched(
+def test_new_location_that_other_readers_would_cut_is_refused_and_nothing_there_is_touched(
     catalog: Catalog, tmp_path: Path, sign: str
 ) -> None:
     report = tmp_path / "report"
@@ -318,7 +370,6 @@ def test_a_location_that_file_access_would_cut_is_refused_and_nothing_there_is_t
         lambda: catalog.create_table("db.u", SCHEMA, location=place),
         lambda: catalog.create_table("db.u", SCHEMA, properties={"write.data.path": place}),
         lambda: catalog.create_table_transaction("db.u", SCHEMA, location=place).commit_transaction(),
-        lambda: catalog.register_table("db.u", place),
         lambda: table.transaction().set_properties({"write.data.path": place}).commit_transaction(),
     ]
     for attempt in attempts:
@@ -376,12 +427,52 @@ def test_a_purge_keeps_the_data_of_a_table_that_shares_it(catalog: Catalog) -> N
     assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".parquet"}
 
 
-def test_an_identifier_without_a_namespace_or_with_an_empty_part_is_refused(catalog: Catalog) -> None:
-    for bad in ("t", "db.", ("db", ""), ()):
-        with pytest.raises(ValueError, match="identifier"):
+def test_an_identifier_without_a_namespace_is_rejected_as_pyiceberg_does(catalog: Catalog) -> None:
+    location = catalog.create_table("db.t", SCHEMA).metadata_location
+    attempts: list[Callable[[Any], object]] = [
+        lambda bad: catalog.create_table(bad, SCHEMA),
+        lambda bad: catalog.create_table_transaction(bad, SCHEMA),
+        lambda bad: catalog.register_table(bad, location),
+        lambda bad: catalog.rename_table("db.t", bad),
+    ]
+    malformed: list[Any] = ["t", (), "", (" ", "t"), ("", "t"), ".t", "db..t"]
+    for bad in malformed:
+        for attempt in attempts:
+            with pytest.raises(NoSuchNamespaceError, match="Not a "):
+                attempt(bad)
+        _has_no_table(catalog, bad)
+
+
+def test_an_identifier_with_an_empty_name_is_rejected(catalog: Catalog) -> None:
+    malformed: list[Any] = ["db.", ("db", ""), ("db", " "), ("db", None)]
+    for bad in malformed:
+        with pytest.raises(ValueError, match="table's name is empty"):
             catalog.create_table(bad, SCHEMA)
+        _has_no_table(catalog, bad)
+
+
+def _has_no_table(catalog: Catalog, bad: Any) -> None:
+    assert not catalog.table_exists(bad)
+    for attempt in (catalog.load_table, catalog.drop_table, catalog.purge_table):
         with pytest.raises(NoSuchTableError):
-            catalog.load_table(bad)
+            attempt(bad)
+    with pytest.raises(NoSuchTableError):
+        catalog.rename_table(bad, "db.u")
+
+
+def test_properties_of_a_table_are_text_or_rejected_before_anything_is_written(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    table = catalog.create_table("db.t", SCHEMA, properties={"n": 7, "on": True})
+    assert catalog.load_table("db.t").properties == {"n": "7", "on": "true"}
+    bad: list[Any] = [{"k": None}, {None: "v"}]
+    for properties in bad:
+        with pytest.raises(ValueError, match=r"not a supported value|valid string"):
+            catalog.create_table("db.u", SCHEMA, properties=properties)
+        with pytest.raises(ValueError, match=r"not a supported value|valid string"):
+            table.transaction().set_properties(properties).commit_transaction()
+    assert catalog.load_table("db.t").metadata_location == table.metadata_location
+    assert not (tmp_path / "warehouse/db.db/u").exists()
 
 
 def test_there_are_no_views(catalog: Catalog) -> None:

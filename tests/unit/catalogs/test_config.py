@@ -54,14 +54,20 @@ def test_no_error_shows_a_secret() -> None:
 @pytest.mark.parametrize(
     ("properties", "missing"),
     [
-        ({"type": "sql", "warehouse": "file:///w"}, "type sql needs the property uri"),
-        ({"type": "sql", "uri": "sqlite:///c.db"}, "type sql needs the property warehouse"),
-        ({"type": "sql"}, "type sql needs the property uri and warehouse"),
-        ({"type": "in-memory"}, "type in-memory needs the property warehouse"),
+        ({"type": "sql", "warehouse": "file:///w"}, "needs the property uri"),
+        ({"type": "sql", "uri": "sqlite:///c.db"}, "needs the property warehouse"),
+        ({"type": "sql"}, "needs the property uri and warehouse"),
+        ({"type": "in-memory"}, "needs the property warehouse"),
+        ({"type": "DynamoDB"}, "needs the property warehouse"),
+        ({"type": "rest"}, "needs the property uri"),
+        (
+            {"py-catalog-impl": "tableformat.catalogs.configmap.ConfigMapCatalog"},
+            "needs the property warehouse and configmap.namespace",
+        ),
     ],
 )
 def test_a_property_without_which_a_catalog_cannot_be_opened_is_named(properties: dict[str, str], missing: str) -> None:
-    with pytest.raises(ValueError, match=missing):
+    with pytest.raises(ValueError, match=f"catalog lake {missing}$"):
         open_catalog(PyIcebergConfig(name="lake", properties=properties))
 
 
