@@ -47,6 +47,7 @@ from pyiceberg.types import (
 )
 
 from tableformat.errors import PermanentError
+from tableformat.types_as_written import VARIANT, TypeAsWritten, is_geospatial
 
 UNASSIGNED_ID = 0
 
@@ -69,6 +70,7 @@ _PLAIN: dict[str, Callable[[], IcebergType]] = {
     "uuid": UUIDType,
     "binary": BinaryType,
     "unknown": UnknownType,
+    VARIANT: lambda: TypeAsWritten(VARIANT),
 }
 _WITH_PARAMETERS = ("decimal", "fixed", "geometry", "geography", "list", "map", "struct")
 
@@ -87,7 +89,6 @@ _OTHER_ENGINES = {
     "varbinary": "binary",
     "datetime": "timestamp",
 }
-_UNSUPPORTED = {"variant": "no reader in Python can load a table that has a variant column"}
 
 
 class InvalidTypeError(PermanentError):
@@ -117,6 +118,9 @@ def type_text(iceberg_type: IcebergType) -> str:
     if isinstance(iceberg_type, MapType):
         value = f"{_required(iceberg_type.value_required)}{type_text(iceberg_type.value_type)}"
         return f"map<{type_text(iceberg_type.key_type)}, {value}>"
+    if isinstance(iceberg_type, TypeAsWritten) and is_geospatial(iceberg_type):
+        name, *parameters = iceberg_type.parts
+        return f"{name}({', '.join(map(repr, parameters))})"
     return str(iceberg_type)
 
 
@@ -152,8 +156,8 @@ class _Parser:
         with_parameters: dict[str, Callable[[], IcebergType]] = {
             "decimal": self._decimal,
             "fixed": self._fixed,
-            "geometry": lambda: GeometryType(*self._quoted_parameters(at_most=1)),
-            "geography": lambda: GeographyType(*self._quoted_parameters(at_most=2)),
+            "geometry": lambda: self._geospatial(GeometryType, at_most=1),
+            "geography": lambda: self._geospatial(GeographyType, at_most=2),
             "list": lambda: self._list(depth),
             "map": lambda: self._map(depth),
             "struct": lambda: self._struct(depth),
@@ -248,6 +252,12 @@ class _Parser:
         self.position = start
         return False
 
+    def _geospatial(self, plain: Callable[[], IcebergType], *, at_most: int) -> IcebergType:
+        """With a reference system, in the words of Iceberg's Java library, which takes quotes for a part of it."""
+        parameters = self._quoted_parameters(at_most=at_most)
+        name = str(plain())
+        return TypeAsWritten(f"{name}({', '.join(parameters)})") if parameters else plain()
+
     def _quoted_parameters(self, *, at_most: int) -> list[str]:
         self._skip_blanks()
         if self._peek() != "(":
@@ -317,9 +327,7 @@ class _Parser:
     def _unknown_word(self, word: str, start: int) -> InvalidTypeError:
         lower = word.lower()
         meant = _OTHER_ENGINES.get(lower, lower)
-        if lower in _UNSUPPORTED:
-            problem = f"the type '{lower}' cannot be declared: {_UNSUPPORTED[lower]}"
-        elif meant in _PLAIN or meant in _WITH_PARAMETERS:
+        if meant in _PLAIN or meant in _WITH_PARAMETERS:
             problem = f"there is no type '{word}'; Iceberg calls it '{meant}'"
         else:
             problem = f"there is no type '{word}'; the types are {', '.join((*_PLAIN, *_WITH_PARAMETERS))}"

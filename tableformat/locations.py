@@ -50,6 +50,16 @@ class Place(NamedTuple):
         return self.path.removeprefix("/")
 
     @property
+    def as_s3_file_io(self) -> "Place | None":
+        """What Iceberg's S3FileIO takes it for, which cuts a key at `?` and `#`; None where every reader agrees.
+
+        Hadoop's S3A and this library take the key as it is written. What a table needs is there under one or the other.
+        """
+        if not self.is_s3 or ("?" not in self.path and "#" not in self.path):
+            return None
+        return self._replace(path=self.path.partition("?")[0].partition("#")[0])
+
+    @property
     def comparable_path(self) -> str:
         """Equal for every spelling of one path inside one store."""
         return comparable_path(_without_links(self.path) if self.is_local else self.path)

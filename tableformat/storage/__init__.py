@@ -1,6 +1,6 @@
 """Storage as what deletes sees it: what lies in a folder, and files deleted by the thousand, by their exact names.
 
-PyIceberg's file I/O reads and writes one file at a time and cuts names at `#` and `?`; what lists and deletes must not.
+PyIceberg's file I/O reads, writes and deletes one file at a time, and lists nothing.
 """
 
 from tableformat.storage.opening import open_store

@@ -10,7 +10,10 @@ from tableformat.storage.store import Deleted, StoredFile
 
 class LocalStore:
     def files(self, folder: str) -> Iterator[StoredFile]:
-        pending = [os.path.normpath(Place.of(folder).path)]
+        place = Place.of(folder)
+        # As asked for: PyIceberg cuts a file:// location at # and ?, and takes a plain path as it is.
+        prefix = "file://" if place.scheme else ""
+        pending = [os.path.normpath(place.path)]
         while pending:
             current = pending.pop()
             try:
@@ -26,7 +29,7 @@ class LocalStore:
                             status = entry.stat(follow_symlinks=False)
                         except FileNotFoundError:  # deleted since the folder was read
                             continue
-                        yield StoredFile(f"file://{entry.path}", status.st_size, int(status.st_mtime * 1000))
+                        yield StoredFile(f"{prefix}{entry.path}", status.st_size, int(status.st_mtime * 1000))
 
     def delete(self, locations: Collection[str]) -> Deleted:
         deleted, missing, failed = [], [], {}
