@@ -4,6 +4,7 @@ A rewrite is described by a `RewriteTask`, a small value that travels to any pro
 engine knows neither catalogs nor snapshots: what it writes stays invisible until a commit refers to it.
 """
 
+import tableformat.pyiceberg_private  # noqa: F401 - before anything of PyIceberg's is used
 from tableformat.engine.errors import NoRoomToSort, UnreachableDataFile, UnreadableDataFile, UnwritableDataFile
 from tableformat.engine.kernel import discard, rewrite
 from tableformat.engine.task import (

@@ -1,7 +1,8 @@
 """Applies row-level deletes to the rows of a data file, exactly as a reader of the table would.
 
 Position deletes and deletion vectors name rows by their place in one file. Equality deletes name rows by values: null
-equals null, NaN equals NaN, 0.0 and -0.0 differ, and a row goes only if the delete is younger than the row's file.
+equals null, NaN equals NaN, 0.0 and -0.0 differ, a null struct differs from a struct of nulls, and a row goes only if
+the delete is younger than the row's file.
 Everything is done on whole columns; what is held in memory is the deletes of one task.
 """
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table.deletion_vector import DeletionVector, _extract_vector_payload
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
@@ -25,6 +26,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType
 from tableformat.engine.delete_writing import PATH_ID, POSITION_ID
 from tableformat.engine.equality import EqualityKeys
 from tableformat.engine.errors import UnreadableDataFile
+from tableformat.engine.java_keys import kept_by_java
 from tableformat.engine.projection import TargetSchema
 from tableformat.engine.reading import fetching, file_errors, open_file, read_batches, storage_answers
 from tableformat.engine.task import DeleteFile, RewriteTask, SourceFile
@@ -87,8 +89,7 @@ class FileDeletes:
         first, last = np.searchsorted(self.positions, [start, self._row])
         deleted[self.positions[first:last] - start] = True
         for keys in self.equality:
-            columns = [key_column(batch, path) for path in keys.paths]
-            deleted |= keys.matches(columns, self.sequence_number)
+            deleted |= keys.matches(key_columns(batch, keys.paths), self.sequence_number)
         if not deleted.any():
             return batch
         kept = batch.filter(pa.array(~deleted))
@@ -115,11 +116,31 @@ def column_path(schema: Schema, field_id: int) -> tuple[int, ...]:
     return path
 
 
-def key_column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
-    """A column in a form in which equality is Iceberg's equality."""
+def key_columns(batch: pa.RecordBatch, paths: Sequence[tuple[int, ...]]) -> list[pa.Array]:
+    """The columns at these paths, each after the nullness of every struct around it.
+
+    A null struct is not equal to a struct whose field is null, although the field is null in both.
+    """
+    return [
+        array
+        for path in paths
+        for array in (
+            *(_values_at(batch, path[:depth]).is_null() for depth in range(1, len(path))),
+            key_column(batch, path),
+        )
+    ]
+
+
+def _values_at(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
     column = batch.column(path[0])
     for position in path[1:]:
         column = pc.struct_field(column, position)
+    return column
+
+
+def key_column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
+    """A column in a form in which equality is Iceberg's equality."""
+    column = _values_at(batch, path)
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if pa.types.is_floating(column.type):
@@ -214,7 +235,7 @@ def _read_equality(io: FileIO, task: RewriteTask, readers: Executor | None) -> l
         schema = _key_schema(task.read_schema, field_ids)
         paths = [column_path(schema, field_id) for field_id in field_ids]
         batches = read_batches(io, _as_source(deletes), TargetSchema.of(schema), name_mapping=None, identity_values={})
-        return [[key_column(batch, path) for path in paths] for batch in batches]
+        return [key_columns(batch, paths) for batch in kept_by_java(list(batches))]
 
     by_columns: dict[tuple[int, ...], list[tuple[int, list[pa.Array]]]] = defaultdict(list)
     for deletes, content in _read(task.equality_deletes, read, readers):
@@ -230,10 +251,9 @@ def _key_ids(deletes: DeleteFile) -> tuple[int, ...]:
 
 
 def _key_schema(schema: Schema, field_ids: Sequence[int]) -> Schema:
-    """The columns with the keys, and nothing required: a delete file has no more than its key columns."""
-    columns = {column_path(schema, field_id)[0] for field_id in field_ids}
+    """The keys alone, as Java selects them, and nothing required: a delete file has no more than its key columns."""
 
-    def relax(fields: tuple[NestedField, ...]) -> list[NestedField]:
+    def relax(fields: Sequence[NestedField]) -> list[NestedField]:
         return [
             NestedField(
                 field.field_id,
@@ -246,4 +266,5 @@ def _key_schema(schema: Schema, field_ids: Sequence[int]) -> Schema:
             for field in fields
         ]
 
-    return Schema(*relax(tuple(schema.fields[column] for column in sorted(columns))))
+    selected = prune_columns(schema, set(field_ids), select_full_types=True)
+    return Schema(*relax(sorted(selected.fields, key=lambda field: field.field_id)))

@@ -24,12 +24,13 @@ class EqualityKeys:
     def __init__(self, paths: Sequence[tuple[int, ...]], deletes: list[tuple[int, list[pa.Array]]]) -> None:
         """Takes the key columns of every delete file, with its sequence number, out of the list.
 
-        `paths` lead to the columns with the same ids in the rows that are asked about.
+        `paths` lead to the columns with the same ids in the rows that are asked about. The key columns are those of
+        `deletes.key_columns`, for keys and rows alike.
         """
         self.paths = paths
         numbers = np.concatenate([np.full(len(columns[0]), number, np.int64) for number, columns in deletes])
         hashes = np.concatenate([row_hashes(columns) for _, columns in deletes])
-        by_column = [[columns[place] for _, columns in deletes] for place in range(len(paths))]
+        by_column = [list(pieces) for pieces in zip(*(columns for _, columns in deletes), strict=True)]
         deletes.clear()
         self._columns = [_together(pieces) for pieces in by_column]
         self.youngest = int(numbers.max(initial=-1))
@@ -43,7 +44,7 @@ class EqualityKeys:
         self._numbers: Numbers = numbers[self._places]
 
     def matches(self, columns: Sequence[pa.Array], sequence_number: int) -> Booleans:
-        """Which rows are deleted, if their file has this sequence number; the columns are those of the paths."""
+        """Which rows are deleted, if their file has this sequence number; the columns are their key columns."""
         hashes = row_hashes(columns)
         deleted = np.zeros(len(hashes), np.bool_)
         rows = np.argsort(hashes)  # one after the other through the keys: at random, each would be a wait for memory

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
 
-from tableformat.engine.statistics import upper_text
+from tableformat.engine.statistics import upper_text, uuid_signs
 from tableformat.engine.thrift import Struct, decode, encode
 
 # Fields by their names in Parquet's own definition: of a column chunk, of its metadata, and of the two indexes.
@@ -55,16 +55,19 @@ class ChunkIndex:
 
 
 def take_indexes(
-    file: pa.Buffer, end: int, chunks: list[Struct], column: pa.ChunkedArray
+    file: pa.Buffer, end: int, chunks: list[Struct], column: pa.ChunkedArray, has_order: list[bool]
 ) -> tuple[int, list[ChunkIndex]]:
-    """The indexes of a file with one column, and where they begin; `end` is where its footer does."""
+    """The indexes of a file with one column, and where they begin; `end` is where its footer does.
+
+    For each stored column, `has_order` says whether values compare at all.
+    """
     found, places = [], []
-    for chunk, has_nan in zip(chunks, nan_in_leaves(column), strict=True):
+    for chunk, misleads, is_ordered in zip(chunks, leaves_with_misleading_bounds(column), has_order, strict=True):
         places.append((chunk.number(_OFFSET_INDEX), chunk.number(_OFFSET_INDEX_LENGTH)))
         pages, bounds = _cut(file, *places[-1]), None
         if _COLUMN_INDEX in chunk.fields:
             places.append((chunk.number(_COLUMN_INDEX), chunk.number(_COLUMN_INDEX_LENGTH)))
-            if has_nan:
+            if misleads or not is_ordered:
                 _forget_bounds(chunk)
             else:
                 bounds = _cut(file, *places[-1])
@@ -78,8 +81,7 @@ def take_indexes(
 
 
 def _forget_bounds(chunk: Struct) -> None:
-    """Of its pages and of all of it: pyarrow leaves NaN out of them. To Spark, for one, that is the greatest number of
-    all, and it would skip it."""
+    """Remove the least and the greatest value of the chunk and of its pages."""
     del chunk.fields[_COLUMN_INDEX], chunk.fields[_COLUMN_INDEX_LENGTH]
     statistics = chunk.struct(_CHUNK_METADATA).struct(_STATISTICS)
     for end in _ENDS:
@@ -90,23 +92,32 @@ def _cut(file: pa.Buffer, offset: int, length: int) -> bytes:
     return bytes(file.slice(offset, length))
 
 
-def nan_in_leaves(column: pa.ChunkedArray) -> list[bool]:
-    """Whether a NaN is among the values, for each column that is stored."""
+def leaves_with_misleading_bounds(column: pa.ChunkedArray) -> list[bool]:
+    """Whether an engine could skip values by their least and greatest one, for each column that is stored.
+
+    pyarrow leaves NaN out of the bounds, which to Spark, for one, is the greatest number of all. Iceberg's Java library
+    compares UUIDs as pairs of signed numbers, Parquet as bytes.
+    """
     if column.num_chunks == 0:
-        return nan_in_leaves(pa.chunked_array([pa.nulls(0, column.type)]))
-    return [any(found) for found in zip(*map(_nan_in_leaves, column.chunks), strict=True)]
+        return leaves_with_misleading_bounds(pa.chunked_array([pa.nulls(0, column.type)]))
+    return [len(set().union(*kinds)) > 1 for kinds in zip(*map(_kinds_of_values, column.chunks), strict=True)]
 
 
-def _nan_in_leaves(array: pa.Array) -> Iterator[bool]:
+def _kinds_of_values(array: pa.Array) -> Iterator[set[int]]:
+    """For each stored column: values of one kind are in one order to every engine."""
     if pa.types.is_struct(array.type):
         for place in range(array.type.num_fields):
-            yield from _nan_in_leaves(array.field(place))
+            yield from _kinds_of_values(array.field(place))
     elif pa.types.is_nested(array.type):  # lists and maps
         begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         for values in (array.keys, array.items) if pa.types.is_map(array.type) else (array.values,):
-            yield from _nan_in_leaves(values.slice(begin, end - begin))
+            yield from _kinds_of_values(values.slice(begin, end - begin))
+    elif isinstance(array.type, pa.UuidType):
+        yield uuid_signs(array)
+    elif pa.types.is_floating(array.type):
+        yield {0, 1} if pc.any(pc.is_nan(array)).as_py() else {0}
     else:
-        yield pa.types.is_floating(array.type) and bool(pc.any(pc.is_nan(array)).as_py())
+        yield set()
 
 
 def shortened(bounds: bytes) -> bytes:

@@ -27,7 +27,8 @@ _SAMPLE_ROWS = 32 * 1024
 _MOSTLY_DISTINCT = 0.97
 
 # Fields of the footer's structs, by their names in Parquet's own definition.
-_FILE_ROWS, _FILE_ROW_GROUPS = 3, 4
+_FILE_SCHEMA, _FILE_ROWS, _FILE_ROW_GROUPS = 2, 3, 4
+_ELEMENT_CHILDREN, _ELEMENT_FIELD_ID, _ELEMENT_LOGICAL_TYPE = 5, 9, 10
 _GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED_BYTES, _GROUP_ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
 _DATA_PAGES, _INDEX_PAGES, _DICTIONARY_PAGE, _BLOOM_FILTER = 9, 10, 11, 14
@@ -41,6 +42,8 @@ class FileForm:
     options: Mapping[str, object]
     blooms: Mapping[int, tuple[BloomFilter, ...]]
     """By the position of a column: the bloom filters of what is stored for it."""
+    logical_types: Mapping[int, Struct]
+    """By field id: what the footer says of a column that is plain bytes to pyarrow."""
 
     def encoded(self, place: int, column: pa.ChunkedArray) -> "EncodedColumn":
         """The column at this position, of one row group."""
@@ -52,6 +55,7 @@ class FileForm:
                 "use_dictionary": _worth_a_dictionary(column),
                 "bloom_filter_options": blooms or None,
             },
+            unordered=frozenset(self.logical_types),
         )
 
 
@@ -104,6 +108,9 @@ class ParquetFileWriter:
         for index in self._indexes:
             self._write(index.put_pages(self.bytes_written))
         _, _, empty = _parts(pa.Table.from_batches([], self._form.schema), self._form.options)
+        for element in empty.structs(_FILE_SCHEMA):
+            if _ELEMENT_FIELD_ID in element.fields and element.number(_ELEMENT_FIELD_ID) in self._form.logical_types:
+                element.set_struct(_ELEMENT_LOGICAL_TYPE, self._form.logical_types[element.number(_ELEMENT_FIELD_ID)])
         empty.set_structs(_FILE_ROW_GROUPS, self._groups)
         empty.set_number(_FILE_ROWS, self.records)
         footer = encode(empty)
@@ -132,13 +139,18 @@ class ParquetFileWriter:
         self.bytes_written += len(data)
 
 
-def encoded(column: pa.Table, options: Mapping[str, object]) -> EncodedColumn:
-    """A table of one column as one row group."""
+def encoded(column: pa.Table, options: Mapping[str, object], unordered: frozenset[int] = frozenset()) -> EncodedColumn:
+    """A table of one column as one row group; fields that have no order get no least and greatest values."""
     file, end, footer = _parts(column, options)
     groups = footer.structs(_FILE_ROW_GROUPS)
     if len(groups) != 1 or groups[0].number(_GROUP_ROWS) != column.num_rows:  # to join the first alone would lose rows
         raise ValueError(f"{column.num_rows} rows became {len(groups)} row groups")
-    pages_end, indexes = take_indexes(file, end, groups[0].structs(_GROUP_COLUMNS), column.column(0))
+    has_order = [
+        _ELEMENT_FIELD_ID not in element.fields or element.number(_ELEMENT_FIELD_ID) not in unordered
+        for element in footer.structs(_FILE_SCHEMA)
+        if _ELEMENT_CHILDREN not in element.fields
+    ]
+    pages_end, indexes = take_indexes(file, end, groups[0].structs(_GROUP_COLUMNS), column.column(0), has_order)
     return EncodedColumn(file.slice(len(_MAGIC), pages_end - len(_MAGIC)), groups[0], indexes)
 
 

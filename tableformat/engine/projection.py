@@ -26,6 +26,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from tableformat.engine.stored_types import as_bytes
+from tableformat.types_as_written import is_geospatial
+
 FIELD_ID = b"PARQUET:field_id"
 
 
@@ -81,7 +84,7 @@ class Projection:
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The one Arrow form in which rows of this schema are handled and written: field ids, sanitized names."""
-    return schema_to_pyarrow(sanitize_column_names(schema))
+    return schema_to_pyarrow(sanitize_column_names(Schema(*as_bytes(schema.as_struct()).fields)))
 
 
 def _with_field_ids(file_schema: pa.Schema, name_mapping: NameMapping | None) -> pa.Schema:
@@ -185,8 +188,19 @@ def _absent(target: NestedField, arrow_type: pa.DataType, length: int, constants
     if value is None:
         if target.required:
             raise ProjectionError(f"lacks the required column {target.name!r} (field {target.field_id})")
-        return pa.nulls(length, arrow_type)
+        return _nulls(arrow_type, length)
     return pa.repeat(pa.scalar(value, arrow_type), length)
+
+
+def _nulls(arrow_type: pa.DataType, length: int) -> pa.Array:
+    """Nulls alone. A Parquet writer refuses those that Arrow puts into the required fields of a null struct."""
+    if not pa.types.is_struct(arrow_type):
+        return pa.nulls(length, arrow_type)
+    columns = [_nulls(field.type, length) for field in arrow_type]
+    columns = [
+        column if field.nullable else _unmasked(column) for field, column in zip(arrow_type, columns, strict=True)
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=pa.repeat(True, length))
 
 
 def _project(
@@ -297,7 +311,7 @@ def _convertible(target: IcebergType, source: pa.DataType, arrow_type: pa.DataTy
     types = pa.types
     if isinstance(target, FixedType | UUIDType):
         return False
-    if isinstance(target, StringType | BinaryType):
+    if isinstance(target, StringType | BinaryType) or is_geospatial(target):
         return any(
             is_form(source)
             for is_form in (

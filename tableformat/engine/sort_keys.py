@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
+from pyiceberg.types import UUIDType
 
 from tableformat.engine.deletes import column_path
 from tableformat.engine.parallel import Workers
@@ -94,6 +95,7 @@ class _ColumnPart:
         self._column = column
         self._path = column_path(schema, column.field_id)
         self._type = schema.find_type(column.field_id)
+        self._is_uuid = isinstance(self._type, UUIDType)
         self.descending = column.descending
         self.nulls_first = column.nulls_first
 
@@ -101,7 +103,8 @@ class _ColumnPart:
         """Values are compared as they are."""
 
     def values(self, rows: pa.Table, workers: Workers) -> pa.Array:  # noqa: ARG002 - the curve needs them
-        return transformed(_comparable(rows, self._path), self._column.transform, self._type)
+        values = transformed(_comparable(rows, self._path), self._column.transform, self._type)
+        return _uuid_order(values) if pa.types.is_fixed_size_binary(values.type) and self._is_uuid else values
 
     def codes(self, values: pa.Array) -> ColumnCodes:
         return column_codes(values, descending=self.descending, nulls_first=self.nulls_first)
@@ -207,6 +210,14 @@ def _comparable(rows: pa.Table, path: tuple[int, ...]) -> pa.Array:
         column = pc.struct_field(column, position)
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _uuid_order(column: pa.Array) -> pa.Array:
+    """Java's order, in which a UUID is two signed numbers. With the signs turned, bytes are in the numbers' order."""
+    halves = np.frombuffer(column.buffers()[1] or b"", np.uint8).reshape(-1, 16).copy()
+    halves[:, [0, 8]] ^= 0x80
+    buffers = [column.buffers()[0], pa.py_buffer(halves)]
+    return pa.Array.from_buffers(column.type, len(column), buffers, offset=column.offset)
 
 
 def _float_order(column: pa.Array) -> pa.Array:

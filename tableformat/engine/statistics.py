@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -37,11 +38,12 @@ from pyiceberg.types import (
     TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UUIDType,
 )
 from pyiceberg.utils.decimal import decimal_to_bytes, unscaled_to_decimal
-from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
 
 from tableformat.properties import read_number
+from tableformat.types_as_written import is_geospatial
 
 _COUNTS = MetricsMode(MetricModeTypes.COUNTS)
 _NONE = MetricsMode(MetricModeTypes.NONE)
@@ -99,7 +101,9 @@ def leaf_columns(schema: Schema, properties: Mapping[str, str]) -> list[LeafColu
             visit(nested_type.key_field, nested_type.key_type, None)
             visit(nested_type.value_field, nested_type.value_type, None)
         elif isinstance(nested_type, PrimitiveType):
-            mode = modes.of_leaf(nested, path is None, position=len(leaves))
+            # Bounds of a geometry are corners of a box, which the least and the greatest bytes are not.
+            has_no_bounds = path is None or is_geospatial(nested_type)
+            mode = modes.of_leaf(nested, has_no_bounds, position=len(leaves))
             leaves.append(LeafColumn(nested.field_id, nested_type, mode, path))
 
     for place, column in enumerate(schema.fields):
@@ -119,14 +123,14 @@ class _Modes:
         # A very wide table has statistics of its first columns only, unless it asks for more.
         self._inferred = len(schema.field_ids) if default else _inferred(properties)
 
-    def of_leaf(self, leaf: NestedField, repeated: bool, *, position: int) -> MetricsMode:
+    def of_leaf(self, leaf: NestedField, has_no_bounds: bool, *, position: int) -> MetricsMode:
         name = self._schema.find_column_name(leaf.field_id)
         configured = self._properties.get(f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}")
         if configured is not None:
             mode = _mode_of(configured, otherwise=self._default)
         else:
             mode = self._default if position < self._inferred else _NONE
-        return _COUNTS if repeated and mode.type in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL) else mode
+        return _COUNTS if has_no_bounds and mode.type in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL) else mode
 
 
 def _inferred(properties: Mapping[str, str]) -> int:
@@ -167,6 +171,8 @@ def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn], others:
         known = [pair for pair in bounds if pair is not None]
         if len(known) < len(bounds) or not known:
             continue
+        if isinstance(leaf.type, UUIDType) and len({_signs(end) for pair in known for end in pair}) > 1:
+            continue  # each row group has one order, and all of them together have two
         lower = _lower(leaf, min(_as_number(leaf, pair[0]) for pair in known))
         upper = _upper(leaf, max(_as_number(leaf, pair[1]) for pair in known))
         if lower is not None:
@@ -213,6 +219,18 @@ def _values(rows: pa.Table, path: tuple[int, ...]) -> pa.ChunkedArray:
     return column
 
 
+def uuid_signs(array: pa.Array) -> set[int]:
+    """The signs that the halves of the values have. UUIDs with the same signs compare alike as bytes and in Java."""
+    stored = array.storage.drop_null()
+    halves = np.frombuffer(stored.buffers()[1] or b"", ">i8")[2 * stored.offset : 2 * (stored.offset + len(stored))]
+    negative = halves.reshape(-1, 2) < 0
+    return set(np.unique(negative @ np.array([2, 1])).tolist())
+
+
+def _signs(uuid: Any) -> tuple[bool, bool]:
+    return uuid[0] >= 0x80, uuid[8] >= 0x80
+
+
 def _split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:
     offsets = []
     for group in range(metadata.num_row_groups):
@@ -246,7 +264,7 @@ def _upper(leaf: LeafColumn, raw: object) -> bytes | None:
         bound = None if text is None else upper_text(text, leaf.mode.length)
         return None if bound is None else bound.encode()
     if isinstance(leaf.type, BinaryType) and isinstance(raw, bytes):
-        return truncate_upper_bound_binary_string(raw, leaf.mode.length)
+        return upper_bytes(raw, leaf.mode.length)
     return _exact(leaf, raw)
 
 
@@ -269,6 +287,14 @@ def upper_text(text: str, length: int | None) -> str | None:
         if following <= sys.maxunicode:
             return text[:place] + chr(following)
     return None
+
+
+def upper_bytes(value: bytes, length: int | None) -> bytes | None:
+    """The least bytes, and no more than so many, that are not less, if there are any."""
+    if length is None or len(value) <= length:
+        return value
+    start = value[:length].rstrip(b"\xff")
+    return start[:-1] + bytes([start[-1] + 1]) if start else None
 
 
 def _exact(leaf: LeafColumn, raw: object) -> bytes | None:

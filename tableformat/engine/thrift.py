@@ -45,6 +45,10 @@ class Struct:
             raise TypeError(f"field {field_id} is no list")
         return [item for item in found.items if isinstance(item, Struct)]
 
+    def set_struct(self, field_id: int, value: "Struct") -> None:
+        self.fields[field_id] = (_STRUCT, value)
+        self.fields = dict(sorted(self.fields.items()))
+
     def set_structs(self, field_id: int, items: "list[Struct]") -> None:
         self.fields[field_id] = (_LIST, List(_STRUCT, list(items)))
         self.fields = dict(sorted(self.fields.items()))
@@ -58,6 +62,21 @@ class Struct:
     def set_binaries(self, field_id: int, items: "list[bytes]") -> None:
         """Change a list that is there already."""
         self.fields[field_id] = (_LIST, List(_BINARY, list(items)))
+
+
+Field = tuple[int, "bool | int | float | bytes | Struct | List"]
+
+
+def text(value: str) -> Field:
+    return _BINARY, value.encode()
+
+
+def enumeration(value: int) -> Field:
+    return _I32, value
+
+
+def structure(value: Struct) -> Field:
+    return _STRUCT, value
 
 
 def decode(data: bytes) -> Struct:

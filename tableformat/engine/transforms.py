@@ -50,11 +50,21 @@ def transformed(array: pa.Array, transform: Transform[Any, Any], source: Iceberg
         return pa.nulls(len(array), pa.int32())
     if isinstance(transform, TimeTransform):
         return _time(array, transform)
+    if isinstance(transform, TruncateTransform) and pa.types.is_integer(array.type):
+        numbers = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+        # The smallest numbers have no multiple below them, and run over as in Java.
+        truncated = numbers - numbers % numbers.dtype.type(transform.width)
+        return pa.array(truncated, array.type, mask=array.is_null().to_numpy(zero_copy_only=False))
     different = pc.unique(array)
     function = transform.transform(source)
     results = [None if value is None else function(value) for value in partition_values(different)]
-    kind = array.type if isinstance(transform, TruncateTransform) else pa.int32()
+    kind = _truncated_type(array.type) if isinstance(transform, TruncateTransform) else pa.int32()
     return pa.array(results, kind).take(pc.index_in(array, value_set=different))
+
+
+def _truncated_type(kind: pa.DataType) -> pa.DataType:
+    """A negative decimal is truncated away from zero, and may get one more digit."""
+    return pa.decimal128(min(38, kind.precision + 1), kind.scale) if pa.types.is_decimal(kind) else kind
 
 
 def partition_values(array: pa.Array) -> list[Any]:

@@ -27,6 +27,7 @@ from tableformat.engine.partitions import Partitioning, Place
 from tableformat.engine.projection import arrow_schema
 from tableformat.engine.sizing import files_for
 from tableformat.engine.statistics import Bounds, file_statistics, leaf_columns, nan_counts, other_bounds
+from tableformat.engine.stored_types import logical_types
 from tableformat.engine.task import RewriteTask, WrittenFile
 from tableformat.properties import positive_number, read_number
 
@@ -241,6 +242,7 @@ def file_form(task: RewriteTask) -> FileForm:
         arrow_schema(task.schema),
         parquet_options(task.table_properties),
         bloom_filters(task.schema, task.table_properties),
+        logical_types(task.schema),
     )
 
 

@@ -28,6 +28,7 @@ from tableformat.inspection import (
     Partitions,
     SnapshotFiles,
     integers,
+    partition_type,
     schema_of_spec,
 )
 from tableformat.maintenance.compaction.options import CompactionOptions
@@ -69,12 +70,13 @@ def find_candidates(
     deleted_rows: Floats,
     options: CompactionOptions,
     order: RowOrder | None,
+    stay: Booleans,
     *,
     now: datetime,
 ) -> Candidates:
     """The files that are too small, too large, too much deleted or in the wrong order, where writers are at rest.
 
-    How many rows of each file are likely to be deleted is for the caller to say.
+    How many rows of each file are likely to be deleted, and which files stay as they are, is for the caller to say.
     """
     sizes, records = integers(files.data, "size_bytes"), np.maximum(1, integers(files.data, "records"))
     deleted = np.minimum(1.0, deleted_rows / records)
@@ -89,6 +91,7 @@ def find_candidates(
     if options.use_current_spec:
         must |= np.asarray(files.partitions.spec_ids)[partitions] != table.metadata.default_spec_id
     wanted = must | unordered | (sizes < options.small_below) | (sizes > options.large_above)
+    wanted &= ~stay
     if options.cool_down_seconds:
         wanted &= ~_busy_partitions(table, files, options, now)[partitions]
     chosen = _Filter(table, options.filter).may_match(files.partitions, np.unique(partitions[wanted]))
@@ -163,7 +166,7 @@ class _Filter:
             projected = inclusive_projection(schema, spec)(self._expression)
         except ValueError as error:
             raise BadFilter(f"table {self._name}: filter: {error}") from error
-        return expression_evaluator(Schema(*spec.partition_type(schema).fields), projected, True)
+        return expression_evaluator(Schema(*partition_type(spec, schema).fields), projected, True)
 
     def _schema(self, spec_id: int) -> Schema:
         """The current one, which the filter speaks of, with what the spec needs of columns that were dropped since."""

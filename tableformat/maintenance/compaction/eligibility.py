@@ -30,15 +30,18 @@ from pyiceberg.types import (
     TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 
 from tableformat.engine.deletes import column_path
 from tableformat.engine.reading import READABLE_FORMATS
+from tableformat.engine.stored_types import why_not_stored
 from tableformat.engine.writing import CODECS, codec_name
 from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 from tableformat.properties import is_encrypted
+from tableformat.types_as_written import is_geospatial
 
 _KNOWN_TYPES = (
     BinaryType
@@ -59,6 +62,7 @@ _KNOWN_TYPES = (
     | TimestamptzNanoType
     | TimestamptzType
     | TimeType
+    | UnknownType
     | UUIDType
 )
 
@@ -92,13 +96,19 @@ def require_rewritable_columns(table: Table) -> None:
             f"its files are to be compressed by {codec!r}, which the kernel does not write",
             f"Set its property {TableProperties.PARQUET_COMPRESSION} to one of {', '.join(CODECS)}",
         )
-    for field in table.metadata.schema()._lazy_id_to_field.values():
-        if not isinstance(field.field_type, _KNOWN_TYPES):
+    schema = table.metadata.schema()
+    if not schema.fields:  # a row of no columns is nothing that a Parquet file could hold
+        raise UnsupportedTable(name, "it has no columns", "Add a column, or leave the table as it is")
+    for field in schema._lazy_id_to_field.values():
+        if not isinstance(field.field_type, _KNOWN_TYPES) and not is_geospatial(field.field_type):
             raise UnsupportedTable(
                 name,
-                f"column {field.name!r} has type {field.field_type}, which the kernel does not know",
+                f"column {schema.find_column_name(field.field_id)!r} has type {field.field_type}, which the kernel "
+                "does not write",
                 "Leave its rewriting to an engine that does",
             )
+    for column, reason in why_not_stored(schema):
+        raise UnsupportedTable(name, f"column {column!r} {reason}", "Drop the column, or leave the table as it is")
 
 
 def require_rewritable_files(table: Table, files: SnapshotFiles, data_rows: Integers, delete_rows: Integers) -> None:
@@ -136,11 +146,8 @@ def _require_each_once(table: Table, paths: pa.ChunkedArray, rows: Integers) -> 
 def _unusual(files: pa.Table, rows: Integers) -> Integers:
     formats = (*READABLE_FORMATS, FileFormat.PUFFIN) if "content" in files.column_names else READABLE_FORMATS
     usual = [FORMATS.index(file_format) for file_format in formats]
-    paths = files["path"]
-    unusual = pc.invert(pc.is_in(files["file_format"], value_set=pa.array(usual, pa.int8())))
-    for cause in (files["encrypted"], pc.match_substring(paths, "#"), pc.match_substring(paths, "?")):
-        unusual = pc.or_(unusual, cause)
-    is_unusual: Booleans = unusual.to_numpy()[rows]
+    is_usual = pc.is_in(files["file_format"], value_set=pa.array(usual, pa.int8()))
+    is_unusual: Booleans = pc.or_(pc.invert(is_usual), files["encrypted"]).to_numpy()[rows]
     return rows[is_unusual]
 
 
@@ -156,12 +163,6 @@ def require_rewritable_file(table: Table, file: LiveFile) -> None:
         )
     if file.encrypted:
         raise UnsupportedTable(name, f"{file.path} is encrypted", "Compact it with an engine that has the keys")
-    if "://" in file.path and ("#" in file.path or "?" in file.path):
-        raise UnsupportedTable(
-            name,
-            f"the path {file.path} has a character that file access cuts paths at",
-            "Rewrite such files with another engine",
-        )
 
 
 def schema_with_keys(table: Table, schema: Schema, field_ids: Iterable[int]) -> Schema:

@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from tableformat.engine import RewriteTask, RowOrder
-from tableformat.inspection import AppliedDeletes, Integers, SnapshotFiles, global_specs, snapshot_files
+from tableformat.inspection import AppliedDeletes, Booleans, Integers, SnapshotFiles, global_specs, snapshot_files
 from tableformat.maintenance.compaction.candidates import find_candidates
+from tableformat.maintenance.compaction.disputed import disputed_files
 from tableformat.maintenance.compaction.eligibility import require_rewritable, require_rewritable_files
 from tableformat.maintenance.compaction.grouping import Group, worthwhile_groups
 from tableformat.maintenance.compaction.options import CompactionOptions
@@ -59,6 +60,8 @@ class CompactionPlan:
     """Whether another run could go on at once: this one takes no more bytes."""
     too_new: bool = False
     """Whether more is worth a rewrite as soon as it has cooled down."""
+    left_alone: tuple[str, ...] = ()
+    """Why some files stay as they are, whatever their size."""
 
     @property
     def is_empty(self) -> bool:
@@ -109,7 +112,8 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     require_rewritable(table, files)
     order = row_order(table, options)
     applied = AppliedDeletes(files, global_specs=global_specs(table.metadata))
-    groups = _groups(table, files, applied, options, order, now=now)
+    stay, left_alone = disputed_files(table, files)
+    groups = _groups(table, files, applied, options, order, stay, now=now)
     data_rows = _joined([group.data for group in groups])
     delete_rows = np.unique(_joined([group.deletes for group in groups]))
     require_rewritable_files(table, files, data_rows, delete_rows)
@@ -131,7 +135,8 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
         tasks,
         groups=tuple(_figures(group, task) for group, task in zip(groups, tasks, strict=True)),
         dangling_deletes=int((applied.files_reached == 0).sum()),
-        **_left_out(table, files, applied, options, order, len(data_rows), now=now),
+        left_alone=left_alone,
+        **_left_out(table, files, applied, options, order, stay, len(data_rows), now=now),
     )
 
 
@@ -141,6 +146,7 @@ def _left_out(
     applied: AppliedDeletes,
     options: CompactionOptions,
     order: RowOrder | None,
+    stay: Booleans,
     planned: int,
     *,
     now: datetime,
@@ -149,7 +155,7 @@ def _left_out(
 
     def files_with(**limits: int | None) -> int:
         free = options.model_copy(update={"max_bytes_per_run": None, **limits})
-        return sum(len(group.data) for group in _groups(table, files, applied, free, order, now=now))
+        return sum(len(group.data) for group in _groups(table, files, applied, free, order, stay, now=now))
 
     cool = planned if options.max_bytes_per_run is None else files_with()
     every = cool if not options.cool_down_seconds else files_with(cool_down_seconds=0)
@@ -162,6 +168,7 @@ def _groups(
     applied: AppliedDeletes,
     options: CompactionOptions,
     order: RowOrder | None,
+    stay: Booleans,
     *,
     now: datetime,
 ) -> list[Group]:
@@ -172,7 +179,7 @@ def _groups(
     """
     deleted_rows, known = applied.deleted_rows, -1
     for _ in range(_ROUNDS):
-        candidates = find_candidates(table, files, deleted_rows, options, order, now=now)
+        candidates = find_candidates(table, files, deleted_rows, options, order, stay, now=now)
         groups = worthwhile_groups(files, candidates, applied, options)
         stays = np.ones(files.data.num_rows, bool)
         stays[_joined([group.data for group in groups])] = False

@@ -19,11 +19,11 @@ from pyiceberg.typedef import Identifier
 from tableformat.commits import (
     AddedFile,
     CommitConflict,
-    CommitOutcomeUnknown,
     Replacement,
     commit_replacement,
     snapshots_of_run,
 )
+from tableformat.commits.errors import MAY_HAVE_LANDED
 from tableformat.engine import RewriteResult, discard
 from tableformat.errors import PermanentError, TransientError
 from tableformat.maintenance.compaction.options import CompactionOptions
@@ -95,6 +95,8 @@ def compact(
             return _done(earlier, replans)
         plan = plan_compaction(table, options, now=now)
         logger.info("%s", plan, extra={"table": plan.table, "run": run_id, "snapshot": plan.snapshot_id})
+        for reason in plan.left_alone:
+            logger.warning("%s", reason, extra={"table": plan.table, "run": run_id})
         if plan.is_empty:
             return _done(earlier, replans, plan=plan)
         run = _Run(catalog, identifier, table, plan, run_id, options.commit_every_tasks)
@@ -170,8 +172,8 @@ class _Run:
                 raise failures[0]
             if missing := self._tasks.keys() - done:
                 raise CompactionFailed(f"table {plan.table}: the executor gave no result for tasks {sorted(missing)}")
-        except CommitOutcomeUnknown:
-            raise  # nothing may be removed
+        except MAY_HAVE_LANDED:
+            raise
         except Exception:
             if self._commit_every is not None:
                 self._commit()
@@ -191,7 +193,9 @@ class _Run:
                 logger.info("planning again: %s", conflict, extra={"table": self._plan.table, "run": self._run_id})
                 self.is_complete = False
                 self._discard(self._concerned(conflict) or self._pending)  # the last: never the same commit again
-            except PermanentError:
+            except MAY_HAVE_LANDED:
+                raise
+            except Exception:
                 self._discard(self._pending)
                 raise
 

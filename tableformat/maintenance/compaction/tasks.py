@@ -6,15 +6,17 @@ For every operation that rewrites data files; what is rewritten together, and wh
 from collections.abc import Sequence
 
 from pyiceberg.manifest import DataFileContent
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import TimestampNanoType, TimestamptzNanoType
 
 from tableformat.engine import DeleteFile, RewriteTask, RowOrder, SourceFile
 from tableformat.engine.deletes import column_path
 from tableformat.engine.lineage import with_lineage
+from tableformat.engine.stored_types import stored_schema
 from tableformat.engine.transforms import is_known
 from tableformat.inspection import LiveFile, names_one_file, partition_path, schema_of_spec
 from tableformat.maintenance.compaction.eligibility import schema_with_keys
@@ -49,7 +51,8 @@ class TaskMaking:
         self._order = order
         metadata = table.metadata
         self._keeps_lineage = metadata.format_version >= 3
-        self._schema = with_lineage(metadata.schema()) if self._keeps_lineage else metadata.schema()
+        schema = stored_schema(metadata.schema())
+        self._schema = with_lineage(schema) if self._keeps_lineage else schema
         self._properties, self._io_properties = dict(metadata.properties), dict(table.io.properties)
         self._specs = metadata.specs()
         self._partition_schemas: dict[int, Schema | None] = {}
@@ -115,7 +118,23 @@ class TaskMaking:
                     f"the kernel does not know the transform {field.transform} of its partition field {field.name!r}",
                     "Leave files of older specs where they are, without use_current_spec",
                 )
+            if self._is_unreadable(field) and field.source_id not in _identities(spec):
+                raise UnsupportedTable(
+                    ".".join(self._table.name()),
+                    f"its partition field {field.name!r} has nanoseconds as they are, which Iceberg Java's generic "
+                    "reader returns as plain numbers",
+                    "Partition by hour, day, month or year, or compact without use_current_spec",
+                )
         return current
+
+    def _is_unreadable(self, field: PartitionField) -> bool:
+        """Whether Iceberg Java does not read rows of such a partition, not even its own, as it reads those of others.
+
+        It takes identity partition values from the manifest, and does not convert those in nanoseconds.
+        """
+        return isinstance(field.transform, IdentityTransform) and isinstance(
+            self._schema.find_type(field.source_id), TimestampNanoType | TimestamptzNanoType
+        )
 
     def _partition_path(self, spec: PartitionSpec, partition: Record) -> str:
         if spec.spec_id not in self._partition_schemas:
@@ -127,6 +146,11 @@ class TaskMaking:
         if key_ids not in self._read_schemas:
             self._read_schemas[key_ids] = schema_with_keys(self._table, self._schema, key_ids)
         return self._read_schemas[key_ids]
+
+
+def _identities(spec: PartitionSpec) -> set[int]:
+    """The source columns of the spec's identity fields."""
+    return {field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform)}
 
 
 def _delete_file(file: LiveFile) -> DeleteFile:

@@ -50,9 +50,10 @@ def delete_positions_in(table: Table, file_format: FileFormat, positions: Mappin
 
 
 def delete_equal_in(
-    table: Table, file_format: FileFormat, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    table: Table, file_format: FileFormat, columns: Sequence[str], rows: Sequence[Mapping[str, Any]], **claims: Any
 ) -> str:
-    ids = {"equality_ids": [table.schema().find_field(column).field_id for column in columns]}
+    """Commit an equality delete file; `claims` is what its manifest says of it beside the usual."""
+    ids = {"equality_ids": [table.schema().find_field(column).field_id for column in columns], **claims}
     schema = table.schema().select(*columns)
     return _put_deletes(table, file_format, schema, rows, DataFileContent.EQUALITY_DELETES, ids)
 
@@ -82,15 +83,14 @@ def _put(
     path = f"{table.location()}/data/{uuid.uuid4()}.{file_format.value.lower()}"
     with table.io.new_output(path).create() as stream:
         stream.write(content)
-    file = DataFile.from_args(
-        3,
-        content=kind,
-        file_path=path,
-        file_format=file_format,
-        partition=partition or Record(),
-        record_count=records,
-        file_size_in_bytes=len(content),
-        **(arguments or {}),
-    )
+    known: dict[str, Any] = {
+        "content": kind,
+        "file_path": path,
+        "file_format": file_format,
+        "partition": partition or Record(),
+        "record_count": records,
+        "file_size_in_bytes": len(content),
+    }
+    file = DataFile.from_args(3, **(known | dict(arguments or {})))
     file.spec_id = table.spec().spec_id
     return file

@@ -1,6 +1,8 @@
 """Rows that other engines deleted are gone after a rewrite, no other row is, and deletes without a use go with them."""
 
 import math
+import struct
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.manifest import DataFileContent
+from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -35,7 +37,9 @@ from pyiceberg.types import (
 from tableformat.engine import UnreadableDataFile
 from tableformat.maintenance import UnsupportedTable
 from tableformat.maintenance.compaction import CompactionOptions, plan_compaction
+from tableformat.maintenance.summaries import summarize
 from tests.integration.compaction.deletes import delete_equal, delete_positions
+from tests.integration.compaction.formats import delete_equal_in, put_rows
 from tests.integration.compaction.tables import (
     NOW,
     SMALL_TARGET,
@@ -189,8 +193,6 @@ def test_several_key_sets_and_nulls(catalog: SqlCatalog) -> None:
         (TimeType(), [0, 1], [1], [0]),
         (TimestamptzType(), [0, 1], [1], [0]),
         (StringType(), ["", "a", None], [""], ["a", None]),
-        (UUIDType(), [b"a" * 16, b"b" * 16], [b"a" * 16], [b"b" * 16]),
-        (FixedType(2), [b"ab", b"ac"], [b"ac"], [b"ab"]),
         (BinaryType(), [b"", b"\xff"], [b"\xff"], [b""]),
     ],
 )
@@ -212,6 +214,92 @@ def test_equality_is_icebergs_for_every_type(
     compacted(catalog, CompactionOptions(target_file_bytes=10**6, min_input_files=1, delete_ratio_percent=1))
 
     assert live_column(table, "key") == sorted(column(survivors), key=repr)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file_format", "values"),
+    [
+        (FixedType(2), FileFormat.PARQUET, [b"ab", b"ac", b"ad"]),
+        (FixedType(2), FileFormat.AVRO, [b"ab", b"ac", b"ad"]),
+        (UUIDType(), FileFormat.PARQUET, [uuid.UUID(int=1), uuid.UUID(int=2**127), uuid.UUID(int=3)]),
+    ],
+)
+def test_files_with_deletes_by_a_key_that_engines_disagree_on_stay_and_the_plan_names_the_key(
+    catalog: SqlCatalog, kind: IcebergType, file_format: FileFormat, values: list[Any]
+) -> None:
+    table = create(catalog, Schema(NestedField(1, "key", kind, required=False)))
+    for value in values:
+        put_rows(table, FileFormat.PARQUET, [{"key": value}])
+    delete_equal_in(table, file_format, ["key"], [{"key": value} for value in values[:2]])
+    old = {file.file_path for file in data_files(table.refresh())}
+    for value in values * 2:
+        put_rows(table, FileFormat.PARQUET, [{"key": value}])
+
+    plan = plan_compaction(table.refresh(), SMALL_TARGET, now=NOW)
+    result = compacted(catalog)
+
+    [reason] = plan.left_alone
+    assert f"3 data files stay as they are: engines disagree on equality deletes by 'key' ({kind})" in reason
+    assert reason in summarize(plan).lines
+    assert (plan.source_files, result.files_rewritten, result.rows_deleted) == (6, 6, 0)
+    assert old < {file.file_path for file in data_files(table.refresh())}
+
+
+@pytest.mark.parametrize(
+    ("kind", "file_format", "values"),
+    [
+        (FixedType(2), FileFormat.ORC, [b"ab", b"ac"]),
+        (UUIDType(), FileFormat.AVRO, [uuid.UUID(int=1), uuid.UUID(int=2**127)]),
+        (UUIDType(), FileFormat.ORC, [uuid.UUID(int=1), uuid.UUID(int=2**127)]),
+    ],
+)
+def test_deletes_by_fixed_and_uuid_keys_are_applied_where_engines_agree(
+    catalog: SqlCatalog, kind: IcebergType, file_format: FileFormat, values: list[Any]
+) -> None:
+    table = create(catalog, Schema(NestedField(1, "key", kind, required=False)))
+    for value in values:
+        put_rows(table, FileFormat.PARQUET, [{"key": value}] * 3)
+    delete_equal_in(table, file_format, ["key"], [{"key": values[1]}])
+
+    result = compacted(catalog, CompactionOptions(target_file_bytes=10**6, min_input_files=1, delete_ratio_percent=1))
+
+    assert (result.rows, result.rows_deleted, result.delete_files_removed) == (3, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("required", "delete_format", "data_format", "stays"),
+    [
+        (False, FileFormat.ORC, FileFormat.PARQUET, True),
+        (False, FileFormat.PARQUET, FileFormat.ORC, True),
+        (True, FileFormat.PARQUET, FileFormat.PARQUET, True),
+        (False, FileFormat.PARQUET, FileFormat.PARQUET, False),
+        (True, FileFormat.AVRO, FileFormat.PARQUET, False),
+    ],
+)
+def test_file_stays_where_java_skips_deletes_by_null_counts_of_a_struct_field(
+    catalog: SqlCatalog, required: bool, delete_format: FileFormat, data_format: FileFormat, stays: bool
+) -> None:
+    place = StructType(NestedField(3, "city", StringType(), required=required))
+    table = create(catalog, Schema(NestedField(2, "place", place, required=False)))
+    put_rows(table, data_format, [{"place": None}, {"place": {"city": "Pune"}}])
+    delete_equal_in(table, delete_format, ["place.city"], [{"place": None}])
+
+    plan = plan_compaction(table.refresh(), CompactionOptions(rewrite_all=True, min_input_files=1), now=NOW)
+
+    assert plan.is_empty is stays
+    assert ["'place.city' (string)" in reason for reason in plan.left_alone] == [True] * stays
+
+
+def test_struct_without_fields_is_refused_before_anything_is_written(catalog: SqlCatalog) -> None:
+    inner = StructType(NestedField(2, "only", StringType(), required=False))
+    table = create(catalog, Schema(NestedField(1, "id", LongType()), NestedField(3, "place", inner, required=False)))
+    for number in range(5):
+        put_rows(table, FileFormat.PARQUET, [{"id": number, "place": {"only": "x"}}])
+    with table.update_schema() as update:
+        update.delete_column("place.only")
+
+    with pytest.raises(UnsupportedTable, match=r"column 'place' is a struct of .* none at all"):
+        compacted(catalog)
 
 
 def test_equality_deletes_by_a_nested_and_by_a_dropped_column(catalog: SqlCatalog) -> None:
@@ -327,3 +415,45 @@ def test_equality_deletes_by_an_unknown_column_are_refused(catalog: SqlCatalog) 
 
     with pytest.raises(UnsupportedTable, match="compare rows by field 77"):
         plan_compaction(table, SMALL_TARGET, now=NOW)
+
+
+def test_file_stays_where_a_struct_of_the_key_has_an_identity_partition_field(catalog: SqlCatalog) -> None:
+    """Java puts the partition's value into the struct before it compares, also into a null one."""
+    place = StructType(
+        NestedField(3, "city", StringType(), required=False), NestedField(4, "zone", LongType(), required=False)
+    )
+    schema = Schema(NestedField(2, "place", place, required=False))
+    table = create(catalog, schema, spec=PartitionSpec(PartitionField(4, 1000, IdentityTransform(), "zone")))
+    put_rows(table, FileFormat.PARQUET, [{"place": None}], partition=Record(None))
+    delete_equal_in(table, FileFormat.AVRO, ["place.city"], [{"place": {"city": None}}], partition=Record(None))
+
+    plan = plan_compaction(table.refresh(), CompactionOptions(rewrite_all=True, min_input_files=1), now=NOW)
+
+    assert plan.is_empty
+    assert "'place.city' (string)" in plan.left_alone[0]
+
+
+@pytest.mark.parametrize(
+    ("statistics", "stays"),
+    [
+        ({"nan_value_counts": {1: 1}}, True),
+        ({}, True),
+        ({"nan_value_counts": {1: 0}}, False),
+        ({"nan_value_counts": {1: 1}, "lower_bounds": {}}, False),
+    ],
+    ids=["NaN outside the bounds", "NaN not counted", "no NaN", "no bounds"],
+)
+def test_file_stays_where_java_skips_deletes_by_bounds_that_leave_nan_out(
+    catalog: SqlCatalog, statistics: dict[str, Any], stays: bool
+) -> None:
+    """The data has 1.0 and NaN, the delete file 5.0 and NaN: by their bounds, no row of one is in the other."""
+    table = create(catalog, Schema(NestedField(1, "ratio", DoubleType(), required=False)))
+    put_rows(table, FileFormat.PARQUET, [{"ratio": 1.0}, {"ratio": math.nan}])
+    bounds = {name: {1: struct.pack("<d", 5.0)} for name in ("lower_bounds", "upper_bounds")}
+    keys = [{"ratio": 5.0}, {"ratio": math.nan}]
+    delete_equal_in(table, FileFormat.PARQUET, ["ratio"], keys, **{**bounds, **statistics})
+
+    plan = plan_compaction(table.refresh(), CompactionOptions(rewrite_all=True, min_input_files=1), now=NOW)
+
+    assert plan.is_empty is stays
+    assert ["'ratio' (double)" in reason for reason in plan.left_alone] == [True] * stays

@@ -121,6 +121,49 @@ def test_files_of_every_format_meet_in_one(catalog: SqlCatalog) -> None:
     assert ids == [*range(20), *range(100, 110), *range(200, 210), *range(300, 310)]
 
 
+@pytest.mark.parametrize("deleted", range(4))
+@pytest.mark.parametrize(
+    ("file_format", "delete_format"),
+    [  # deletes by a field of a struct in ORC files are left alone
+        (FileFormat.PARQUET, FileFormat.PARQUET),
+        (FileFormat.AVRO, FileFormat.AVRO),
+        (FileFormat.ORC, FileFormat.AVRO),
+    ],
+)
+def test_row_with_null_struct_survives_equality_delete_on_nested_null(
+    catalog: SqlCatalog, file_format: FileFormat, delete_format: FileFormat, deleted: int
+) -> None:
+    code = StructType(NestedField(4, "code", IntegerType(), required=False))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "info", StructType(NestedField(3, "deep", code, required=False)), required=False),
+    )
+    table = create(catalog, schema)
+    infos: list[Any] = [None, {"deep": None}, {"deep": {"code": None}}, {"deep": {"code": 0}}]
+    rows = [{"id": number, "info": info} for number, info in enumerate(infos)]
+    for _ in range(5):
+        put_rows(table, file_format, rows)
+
+    delete_equal_in(table, delete_format, ["info.deep.code"], [{"info": infos[deleted]}])
+
+    compacted(catalog)
+
+    assert sorted(set(written(table)["id"].to_pylist())) == [number for number in range(4) if number != deleted]
+
+
+def test_second_nested_key_with_the_same_java_hash_deletes_nothing_as_in_java(catalog: SqlCatalog) -> None:
+    info = StructType(NestedField(3, "code", IntegerType(), required=False))
+    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "info", info, required=False))
+    table = create(catalog, schema)
+    for _ in range(5):
+        put_rows(table, FileFormat.PARQUET, [{"id": 0, "info": {"code": None}}, {"id": 1, "info": {"code": 0}}])
+    delete_equal_in(table, FileFormat.PARQUET, ["info.code"], [{"info": {"code": None}}, {"info": {"code": 0}}])
+
+    compacted(catalog)
+
+    assert written(table)["id"].to_pylist() == [1] * 5
+
+
 @pytest.mark.parametrize("file_format", FOREIGN)
 def test_files_of_older_schemas_come_out_in_the_current_one(catalog: SqlCatalog, file_format: FileFormat) -> None:
     items = ListType(5, StructType(NestedField(6, "sku", StringType(), required=False)), element_required=False)

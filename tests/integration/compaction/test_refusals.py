@@ -50,8 +50,6 @@ def append_file(table: Table, **arguments: Any) -> None:
     [
         ({"file_format": FileFormat.PUFFIN}, "PUFFIN, which the kernel does not read"),
         ({"key_metadata": b"key"}, "is encrypted"),
-        ({"file_path": "file:///warehouse/a#b.parquet"}, "a character that file access cuts paths at"),
-        ({"file_path": "s3://bucket/a?b.parquet"}, "a character that file access cuts paths at"),
     ],
 )
 def test_a_file_that_cannot_be_rewritten_exactly_makes_the_plan_refuse(
@@ -65,6 +63,17 @@ def test_a_file_that_cannot_be_rewritten_exactly_makes_the_plan_refuse(
         plan_compaction(table, SMALL_TARGET, now=NOW)
 
     assert "table db.events is left alone" in str(refusal.value)
+
+
+def test_a_table_without_columns_is_left_alone(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 5)
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        for column in table.schema().column_names:
+            update.delete_column(column)
+
+    with pytest.raises(UnsupportedTable, match="it has no columns"):
+        plan_compaction(table.refresh(), SMALL_TARGET, now=NOW)
 
 
 @pytest.mark.parametrize("changes", [{}, {"max_bytes_per_run": 1}, {"commit_every_tasks": 1}])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tableformat.engine import equality
 from tableformat.engine.checksum import Hashes
-from tableformat.engine.deletes import FileDeletes, key_column
+from tableformat.engine.deletes import FileDeletes, key_columns
 from tableformat.engine.equality import EqualityKeys
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -25,8 +25,13 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "text": (pa.large_string(), [None, "", "a", "a\0", "x" * 8, "x" * 9, "x" * 64, "x" * 65, "x" * 64 + "y"]),
     "id": (pa.uuid(), [None, b"\0" * 16, b"a" * 16]),
     "place": (pa.struct([("x", pa.int64())]), [None, {"x": None}, {"x": 3}]),
+    "deep": (
+        pa.struct([("a", pa.struct([("b", pa.float32())]))]),
+        [None, {"a": None}, {"a": {"b": None}}, {"a": {"b": math.nan}}, {"a": {"b": -0.0}}, {"a": {"b": 0.0}}],
+    ),
 }
-PATHS = {name: (place, 0) if name == "place" else (place,) for place, name in enumerate(COLUMNS)}
+DEPTHS = {"place": (0,), "deep": (0, 0)}
+PATHS = {name: (place, *DEPTHS.get(name, ())) for place, name in enumerate(COLUMNS)}
 SCHEMA = pa.schema([*((name, kind) for name, (kind, _) in COLUMNS.items()), ("row", pa.int64())])
 rows = st.lists(st.fixed_dictionaries({name: st.sampled_from(values) for name, (_, values) in COLUMNS.items()}))
 key_sets = st.lists(
@@ -44,15 +49,15 @@ def batch_of(items: list[dict[str, Any]]) -> pa.RecordBatch:
 
 def prepared(names: list[str], deletes: list[tuple[int, list[dict[str, Any]]]]) -> EqualityKeys:
     paths = [PATHS[name] for name in names]
-    columns = [(number, [key_column(batch_of(keys), path) for path in paths]) for number, keys in deletes]
+    columns = [(number, key_columns(batch_of(keys), paths)) for number, keys in deletes]
     return EqualityKeys(paths, columns)
 
 
 def identity(name: str, row: dict[str, Any]) -> object:
     """What Iceberg calls equal is the same, and nothing else is."""
     value = row[name]
-    if name == "place":
-        return None if value is None else value["x"]
+    if isinstance(value, dict):
+        return {field: identity(field, value) for field in value}
     if isinstance(value, float):
         return "nan" if math.isnan(value) else (value, math.copysign(1, value))
     return value

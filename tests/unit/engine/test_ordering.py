@@ -70,7 +70,7 @@ def one_column(column_type: IcebergType, values: list[Any]) -> tuple[Schema, pa.
         (DateType(), [None, -1, 0, 1]),
         (TimestamptzType(), [None, -1, 0, 10**15]),
         (StringType(), [None, "", "a", "ab", "b", "é"]),
-        (UUIDType(), [None, b"\x00" * 16, b"\x7f" * 16, b"\xff" * 16]),
+        (UUIDType(), [None, b"\xff" * 16, b"\x00" * 16, b"\x7f" * 16]),  # as pairs of signed numbers
         (FixedType(2), [None, b"\x00\x01", b"\x01\x00"]),
         (BinaryType(), [None, b"", b"\x00", b"\xff"]),
     ],

@@ -31,7 +31,7 @@ from pyiceberg.types import (
 )
 
 from tableformat.engine.bloom import bloom_filters
-from tableformat.engine.page_index import nan_in_leaves, shortened
+from tableformat.engine.page_index import leaves_with_misleading_bounds, shortened
 from tableformat.engine.parallel import Workers
 from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
 from tableformat.engine.projection import arrow_schema
@@ -79,7 +79,7 @@ def some_rows(start: int, count: int) -> pa.Table:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("files") / "t.parquet"
     blooms = bloom_filters(SCHEMA, {"write.parquet.bloom-filter-enabled.column.id": "true"})
-    form = FileForm(arrow_schema(SCHEMA), {"compression": "zstd", "max_rows_per_page": PAGE_ROWS}, blooms)
+    form = FileForm(arrow_schema(SCHEMA), {"compression": "zstd", "max_rows_per_page": PAGE_ROWS}, blooms, {})
     with Workers(2) as workers:
         writer = ParquetFileWriter(PyArrowFileIO().new_output(str(path)), form, workers)
         for start in range(0, ROWS, 1000):
@@ -141,9 +141,9 @@ def test_all_indexes_are_behind_all_pages_so_that_one_request_fetches_them(file:
     assert max(bounds) < min(index.offsets[0] for index in found)
 
 
-def test_only_a_column_with_nan_has_pages_without_bounds(file: Path) -> None:
+def test_only_nan_and_uuids_of_two_orders_leave_pages_without_bounds(file: Path) -> None:
     without = [(number // 13, index.path) for number, index in enumerate(indexes(file)) if index.bounds is None]
-    assert without == [(0, "ratio")]
+    assert without == [(0, "ratio"), (1, "key")]
 
 
 def test_long_values_are_cut_in_the_index_and_nowhere_else(file: Path) -> None:
@@ -211,6 +211,10 @@ def test_shortened_bounds_hold_and_keep_their_order(values: list[bytes]) -> None
 nans = pa.array([1.0, float("nan")])
 
 
+def uuids(*starts: int) -> pa.Array:
+    return pa.array([bytes([start]) + bytes(15) for start in starts], pa.uuid())
+
+
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
@@ -222,7 +226,19 @@ nans = pa.array([1.0, float("nan")])
         (pa.array([[("a", 1.0)], [("b", float("nan"))]], pa.map_(pa.string(), pa.float64())), [False, True]),
         (pa.StructArray.from_arrays([pa.array(["a", "b"]), nans], ["a", "b"]), [False, True]),
         (pa.array([], pa.float64()), [False]),
+        (uuids(0x00, 0x7F), [False]),
+        (uuids(0x80, 0xFF), [False]),
+        (uuids(0x7F, 0x80), [True]),
+        (uuids(0x7F, 0x80).slice(1), [False]),
+        (pa.StructArray.from_arrays([uuids(0x00, 0xFF)], ["id"]), [True]),
+        (pa.array([None], pa.uuid()), [False]),
     ],
 )
-def test_nan_is_found_in_what_is_stored_for_a_column(array: pa.Array, expected: list[bool]) -> None:
-    assert nan_in_leaves(pa.chunked_array([array, array])) == expected
+def test_nan_and_uuids_of_two_orders_leave_a_stored_column_without_bounds(
+    array: pa.Array, expected: list[bool]
+) -> None:
+    assert leaves_with_misleading_bounds(pa.chunked_array([array, array])) == expected
+
+
+def test_uuids_of_two_orders_are_found_across_chunks() -> None:
+    assert leaves_with_misleading_bounds(pa.chunked_array([uuids(0x00), uuids(0xFF)])) == [True]

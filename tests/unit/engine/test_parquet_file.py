@@ -49,7 +49,7 @@ def some_rows(start: int, count: int) -> pa.Table:
 
 def write(path: Path, groups: list[pa.Table], **options: object) -> pq.FileMetaData:
     blooms = bloom_filters(SCHEMA, {f"write.parquet.bloom-filter-enabled.column.{name}": "true" for name in ("id",)})
-    form = FileForm(arrow_schema(SCHEMA), options, blooms)
+    form = FileForm(arrow_schema(SCHEMA), options, blooms, {})
     with Workers(2) as workers:
         writer = ParquetFileWriter(PyArrowFileIO().new_output(str(path)), form, workers)
         for group in groups:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -14,6 +15,7 @@ from pyiceberg.types import (
     FloatType,
     IcebergType,
     IntegerType,
+    ListType,
     LongType,
     NestedField,
     StringType,
@@ -55,6 +57,21 @@ def test_a_column_that_the_file_lacks_has_its_default(kind: str, written: Any, r
     columns = [{"id": 2, "name": "c", "required": True, "type": kind, "initial-default": written}]
     schema = Schema.model_validate_json(json.dumps({"type": "struct", "schema-id": 0, "fields": columns}))
     assert project(schema, pa.array([1, 2], pa.int32()), field("other", pa.int32(), 9)).to_pylist() == [read, read]
+
+
+def test_struct_that_the_file_lacks_is_written_as_null_with_required_fields_at_every_depth() -> None:
+    inner = StructType(
+        NestedField(4, "n", IntegerType(), required=True),
+        NestedField(5, "u", UUIDType(), required=True),
+        NestedField(6, "l", ListType(7, StringType(), element_required=True), required=True),
+    )
+    column = NestedField(2, "c", StructType(NestedField(3, "inner", inner, required=True)), required=False)
+    read = project(Schema(column), pa.array([1, 2], pa.int32()), field("other", pa.int32(), 9))
+
+    stored = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays([read], schema=TargetSchema.of(Schema(column)).arrow), stored)
+
+    assert pq.read_table(pa.BufferReader(stored.getvalue())).column(0).to_pylist() == [None, None]
 
 
 def without_its_column(column: NestedField, partition_value: object) -> pa.Array:

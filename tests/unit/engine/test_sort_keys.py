@@ -22,6 +22,7 @@ from pyiceberg.types import (
     LongType,
     NestedField,
     StringType,
+    UUIDType,
 )
 
 from tableformat.engine.errors import NoRoomToSort
@@ -96,6 +97,16 @@ def test_the_order_by_codes_is_the_order_of_the_values(
         )  # few rows are divided among the cores as well
         places = sort_keys(RowOrder(columns), schema).order(table_of(schema, rows), workers)
     assert places.tolist() == expected(rows, columns)
+
+
+def test_uuids_are_in_the_order_of_java_s_signed_halves() -> None:
+    schema = Schema(NestedField(1, "id", UUIDType(), required=False))
+    numbers = [0, 1, 2**63, 2**64, 2**127 - 1, 2**127, 2**128 - 1]
+    storage = pa.array([number.to_bytes(16, "big") for number in numbers], pa.binary(16))
+    rows = pa.table([pa.ExtensionArray.from_storage(pa.uuid(), storage)], arrow_schema(schema))
+    with Workers(1) as workers:
+        places = sort_keys(RowOrder((SortColumn(1, False, True),)), schema).order(rows.slice(1), workers)
+    assert [numbers[1:][place] for place in places] == [2**127, 2**128 - 1, 2**63, 1, 2**64, 2**127 - 1]
 
 
 def test_texts_that_share_their_beginning_lie_apart_on_the_curve() -> None:

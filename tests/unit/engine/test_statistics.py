@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO, match_metrics_mode
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, UUIDType
 
 from tableformat.engine.parallel import Workers
 from tableformat.engine.parquet_file import FileForm, ParquetFileWriter
 from tableformat.engine.projection import arrow_schema
-from tableformat.engine.statistics import file_statistics, leaf_columns, nan_counts, other_bounds
+from tableformat.engine.statistics import file_statistics, leaf_columns, nan_counts, other_bounds, upper_bytes
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "city", StringType(), required=False))
 
@@ -36,6 +36,12 @@ def test_a_mode_that_nobody_knows_is_as_if_it_were_not_there(properties: dict[st
     assert found == [match_metrics_mode(mode) for mode in modes]
 
 
+def test_upper_bound_of_bytes_ends_where_it_was_raised() -> None:
+    assert upper_bytes(b"a\xff\xff", 2) == b"b"
+    assert upper_bytes(b"a\xff", 2) == b"a\xff"
+    assert upper_bytes(b"\xff" * 3, 2) is None
+
+
 NAN = float("nan")
 
 
@@ -56,7 +62,7 @@ def test_a_manifest_has_the_bounds_beside_nan_and_parquet_has_none_there(
     leaves, path = leaf_columns(schema, {}), tmp_path / "t.parquet"
     others = []
     with Workers(1) as workers:
-        form = FileForm(arrow_schema(schema), {}, {})
+        form = FileForm(arrow_schema(schema), {}, {}, {})
         writer = ParquetFileWriter(PyArrowFileIO().new_output(str(path)), form, workers)
         for values in groups:
             rows = pa.table({"ratio": values}, arrow_schema(schema))
@@ -69,3 +75,23 @@ def test_a_manifest_has_the_bounds_beside_nan_and_parquet_has_none_there(
     chunks = [pq.read_metadata(path).row_group(number).column(0).statistics for number in range(len(groups))]
     assert [chunk.has_min_max for chunk in chunks] == in_parquet
     assert all(chunk.has_null_count for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    ("groups", "has_bounds"),
+    [([[0x01], [0x7F]], True), ([[0x80], [0xFF]], True), ([[0x01], [0xFF]], False), ([[0x01, 0xFF]], False)],
+)
+def test_uuids_have_bounds_only_where_java_orders_them_as_parquet_does(
+    tmp_path: Path, groups: list[list[int]], has_bounds: bool
+) -> None:
+    """Java compares them as signed numbers, and skips files whose bounds are the other way round."""
+    schema = Schema(NestedField(1, "id", UUIDType()))
+    leaves = leaf_columns(schema, {})
+    with Workers(1) as workers:
+        form = FileForm(arrow_schema(schema), {}, {}, {})
+        writer = ParquetFileWriter(PyArrowFileIO().new_output(str(tmp_path / "t.parquet")), form, workers)
+        for starts in groups:
+            values = pa.array([bytes([start]) + bytes(15) for start in starts], pa.uuid())
+            writer.write_row_group(pa.table([values], arrow_schema(schema)))
+        found = file_statistics(writer.close(), leaves, [{}] * len(groups))
+    assert (1 in found.lower_bounds, 1 in found.upper_bounds) == (has_bounds, has_bounds)

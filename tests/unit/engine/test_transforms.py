@@ -88,6 +88,13 @@ def test_a_void_transform_makes_nulls_and_identity_changes_nothing() -> None:
     assert transformed(array, IdentityTransform(), DecimalType(9, 2)).equals(array)
 
 
+def test_smallest_numbers_are_truncated_as_java_truncates_them() -> None:
+    numbers = pa.array([-(2**31), 2**31 - 1, None], pa.int32())
+    assert transformed(numbers, TruncateTransform(10), IntegerType()).to_pylist() == [2**31 - 2, 2**31 - 8, None]
+    prices = pa.array([Decimal("-9999999.99")], pa.decimal128(9, 2))
+    assert transformed(prices, TruncateTransform(10), DecimalType(9, 2)).to_pylist() == [Decimal("-10000000.00")]
+
+
 def test_nanoseconds_before_1970_are_rounded_down() -> None:
     array = pa.array([-1, 0, 86_400 * 10**9], pa.timestamp("ns"))
     assert transformed(array, DayTransform(), TimestampType()).to_pylist() == [-1, 0, 1]

@@ -1,0 +1,111 @@
+"""How types are stored that Arrow's writer has no form for: geometry and geography are bytes with a note in the footer.
+
+Both are WKB in a column of bytes, and the footer's logical type names the reference system. pyarrow would write the
+default in the place of EPSG:4326, and knows one algorithm, so columns are written as bytes, and `parquet_file` puts the
+note there. A column of type unknown has nulls alone, and nothing is stored for it, as in files of Iceberg's own writer.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    UnknownType,
+)
+
+from tableformat.engine.thrift import Struct, enumeration, structure, text
+from tableformat.types_as_written import TypeAsWritten, is_geospatial
+
+# Of Parquet's own definition: members of the union of logical types, and fields of the two.
+_GEOMETRY, _GEOGRAPHY = 17, 18
+_REFERENCE_SYSTEM, _ALGORITHM = 1, 2
+_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
+
+
+def logical_types(schema: Schema) -> dict[int, Struct]:
+    """By field id, what the footer has to say of columns that are written as plain bytes."""
+    fields = schema._lazy_id_to_field.values()
+    return {field.field_id: _logical_type(field.field_type) for field in fields if is_geospatial(field.field_type)}
+
+
+def _logical_type(iceberg_type: IcebergType) -> Struct:
+    match iceberg_type:
+        case TypeAsWritten():
+            name, system, *algorithm = iceberg_type.parts
+        case GeometryType():
+            name, system, algorithm = "geometry", iceberg_type.crs, []
+        case GeographyType():
+            name, system, algorithm = "geography", iceberg_type.crs, [iceberg_type.algorithm]
+        case _:
+            raise ValueError(f"{iceberg_type} has no logical type of its own")
+    if name == "geometry":
+        return Struct({_GEOMETRY: structure(Struct({_REFERENCE_SYSTEM: text(system)}))})
+    number = _ALGORITHMS.index(algorithm[0].lower() if algorithm else _ALGORITHMS[0])
+    parameters = Struct({_REFERENCE_SYSTEM: text(system), _ALGORITHM: enumeration(number)})
+    return Struct({_GEOGRAPHY: structure(parameters)})
+
+
+def why_not_stored(schema: Schema) -> Iterator[tuple[str, str]]:
+    """Columns that a new file could not have as they are, by name, and why."""
+    for field in schema._lazy_id_to_field.values():
+        name, kind = schema.find_column_name(field.field_id) or field.name, field.field_type
+        parts = kind.parts if isinstance(kind, TypeAsWritten) else ()
+        if is_geospatial(kind) and parts[2:] and parts[2].lower() not in _ALGORITHMS:
+            yield name, f"has type {kind}, whose algorithm Parquet has no word for"
+        elif isinstance(kind, StructType) and not without_unknown(kind).fields:
+            yield (
+                name,
+                "is a struct of nothing but columns of type unknown, or of none at all, which no Parquet file can have",
+            )
+        elif isinstance(kind, ListType | MapType) and any(isinstance(inner, UnknownType) for inner in _inside(kind)):
+            yield name, f"has type {kind}, which no Parquet file can have"
+
+
+def _inside(kind: ListType | MapType) -> tuple[IcebergType, ...]:
+    return (kind.element_type,) if isinstance(kind, ListType) else (kind.key_type, kind.value_type)
+
+
+def stored_schema(schema: Schema) -> Schema:
+    """The schema without columns of type unknown."""
+    if not any(isinstance(field.field_type, UnknownType) for field in schema._lazy_id_to_field.values()):
+        return schema
+    fields = without_unknown(schema.as_struct()).fields
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+
+
+def without_unknown(struct: StructType) -> StructType:
+    return StructType(
+        *(
+            _with_type(field, _mapped(field.field_type, without_unknown))
+            for field in struct.fields
+            if not isinstance(field.field_type, UnknownType)
+        )
+    )
+
+
+def as_bytes(struct: StructType) -> StructType:
+    """With bytes in the place of geometries and geographies."""
+    return StructType(*(_with_type(field, _mapped(field.field_type, as_bytes)) for field in struct.fields))
+
+
+def _mapped(kind: IcebergType, change: Callable[[StructType], StructType]) -> IcebergType:
+    """The type with a change made to every struct in it."""
+    if isinstance(kind, StructType):
+        return change(kind)
+    if isinstance(kind, ListType):
+        return ListType(kind.element_id, _mapped(kind.element_type, change), kind.element_required)
+    if isinstance(kind, MapType):
+        key, value = _mapped(kind.key_type, change), _mapped(kind.value_type, change)
+        return MapType(kind.key_id, key, kind.value_id, value, kind.value_required)
+    return BinaryType() if change is as_bytes and is_geospatial(kind) else kind
+
+
+def _with_type(field: NestedField, kind: IcebergType) -> NestedField:
+    return field if kind == field.field_type else field.model_copy(update={"field_type": kind})
