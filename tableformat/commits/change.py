@@ -22,8 +22,9 @@ from typing_extensions import override
 
 from tableformat.backoff import Backoff, RetryPolicy, commit_policy
 from tableformat.catalogs.format_v3 import WriteFormatV3Update
-from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown, EncryptedTable
-from tableformat.commits.lookup import load_as_it_is
+from tableformat.commits.errors import MAY_HAVE_LANDED, CommitConflict, CommitOutcomeUnknown, EncryptedTable
+from tableformat.commits.lookup import load_as_it_is, outcome_unknown
+from tableformat.commits.written import WrittenFiles
 from tableformat.errors import PermanentError
 from tableformat.properties import is_encrypted
 
@@ -64,44 +65,89 @@ def commit_change(
     prepare: Callable[[Table], Change | None],
     *,
     sleep: Callable[[float], None] = time.sleep,
+    written: WrittenFiles | None = None,
 ) -> Table:
     """Commit what `prepare` makes of the table, until it makes nothing of it any more; the table as it is then.
 
     `prepare` may raise what it likes: nothing was committed by that attempt. Raises `CommitConflict` after too many
-    lost races, and `CommitOutcomeUnknown` if it cannot be said whether an attempt landed.
+    lost races, and `CommitOutcomeUnknown` if it cannot be said whether an attempt landed. `written` has the files that
+    `prepare` wrote: those that the table does not refer to are removed, unless the outcome is unknown.
     """
-    backoff: Backoff | None = None
-    unknown: Exception | None = None
-    while True:
-        table = load_as_it_is(catalog, identifier, unknown, sleep)
-        change = prepare(table)
-        if change is None:
-            return table
-        backoff = backoff or Backoff(_policy(table), sleep=sleep)
-        name = ".".join(identifier)
-        try:
-            swap(table, change)
-            return table
-        except (NoSuchTableError, PermanentError, ValueError, NotImplementedError):
-            raise  # from before the swap: the table is gone, or the change was refused
-        except CommitFailedException as lost:
-            failure: Exception = lost
-            logger.info("a commit lost its race: %s", lost, extra={"table": name})
-        except Exception as error:
-            failure = unknown = error
-            logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
-        if not backoff.wait():
-            if unknown is not None:
-                raise CommitOutcomeUnknown(
-                    f"table {name}: {backoff.attempts} attempts to commit ended without a certain outcome ({unknown}), "
-                    "and the table does not show it yet. Run again; no file was removed."
-                ) from failure
-            table = load_as_it_is(catalog, identifier, failure, sleep)
-            if prepare(table) is None:  # a client that repeats requests by itself may call a commit lost that landed
+    attempts = _Attempts(catalog, identifier, prepare, sleep)
+    if written is None:
+        return attempts.until_done()
+    try:
+        table = attempts.until_done()
+    except MAY_HAVE_LANDED:
+        raise
+    except Exception as error:
+        if attempts.unknown is not None:
+            raise outcome_unknown(identifier, attempts.unknown, f"the next attempt failed ({error})") from error
+        if attempts.table is not None:
+            written.remove(attempts.table.io)
+        raise
+    if attempts.swapped and attempts.unknown is None:
+        written.remove_unused(table.io)
+    return table
+
+
+class _Attempts:
+    def __init__(
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        prepare: Callable[[Table], Change | None],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self.table: Table | None = None
+        self.unknown: Exception | None = None
+        self.swapped = False
+        self._catalog = catalog
+        self._identifier = identifier
+        self._prepare = prepare
+        self._sleep = sleep
+
+    def until_done(self) -> Table:
+        backoff: Backoff | None = None
+        name = ".".join(self._identifier)
+        while True:
+            table = self._load(self.unknown)
+            change = self._prepare(table)
+            if change is None:
                 return table
-            raise CommitConflict(
-                f"table {name}: lost {backoff.attempts} races against other writers; try again when it is quieter"
+            backoff = backoff or Backoff(_policy(table), sleep=self._sleep)
+            try:
+                swap(table, change)
+                self.swapped = True
+                return table
+            except (NoSuchTableError, PermanentError, ValueError, NotImplementedError):
+                raise  # from before the swap: the table is gone, or the change was refused
+            except CommitFailedException as lost:
+                failure: Exception = lost
+                logger.info("a commit lost its race: %s", lost, extra={"table": name})
+            except Exception as error:
+                failure = self.unknown = error
+                logger.warning("a commit's outcome is unknown; looking it up: %s", error, extra={"table": name})
+            if not backoff.wait():
+                return self._last_look(failure, backoff.attempts)
+
+    def _last_look(self, failure: Exception, attempts: int) -> Table:
+        name = ".".join(self._identifier)
+        if self.unknown is not None:
+            raise CommitOutcomeUnknown(
+                f"table {name}: {attempts} attempts to commit ended without a certain outcome ({self.unknown}), "
+                "and the table does not show it yet. Run again; no file was removed."
             ) from failure
+        table = self._load(failure)
+        if self._prepare(table) is None:  # a client that repeats requests by itself may call a commit lost that landed
+            return table
+        raise CommitConflict(
+            f"table {name}: lost {attempts} races against other writers; try again when it is quieter"
+        ) from failure
+
+    def _load(self, failure: Exception | None) -> Table:
+        self.table = load_as_it_is(self._catalog, self._identifier, failure, self._sleep)
+        return self.table
 
 
 def swap(table: Table, change: Change) -> None:

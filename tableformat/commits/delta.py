@@ -68,7 +68,7 @@ class _DeltaWriter:
         self._head = head
         self._delta = delta
         self._memory = memory
-        self._writer = SnapshotWriter(table, memory.snapshot_id)
+        self._writer = SnapshotWriter(table, memory.snapshot_id, memory.written)
         self._collector = self._writer.summary_collector()
         self._removed_in: defaultdict[str, set[str]] = defaultdict(set)
         for path, manifest_path in delta.removed.items():

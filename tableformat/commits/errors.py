@@ -1,6 +1,9 @@
 """Why a commit did not happen, or may have."""
 
 from collections.abc import Iterable
+from typing import Final
+
+from pyiceberg.exceptions import NoSuchTableError
 
 from tableformat.errors import PermanentError, TransientError
 from tableformat.properties import ENCRYPTION_KEY
@@ -27,3 +30,11 @@ class EncryptedTable(PermanentError):
             f"table {table} is encrypted (its property {ENCRYPTION_KEY}): a commit from here would lose its keys; "
             "nothing was changed. Maintain it with the engine that encrypts it"
         )
+
+
+MAY_HAVE_LANDED: Final = (CommitOutcomeUnknown, NoSuchTableError)
+"""Errors after which no file of a commit may be removed.
+
+A client that repeats requests by itself tells only what became of the last one: the first may have landed before the
+table was renamed, and its rows are in these files.
+"""

@@ -25,6 +25,7 @@ from pyiceberg.typedef import Identifier
 from tableformat.catalogs.next_in_order import NextInOrder
 from tableformat.commits.change import Change, commit_change
 from tableformat.commits.runs import snapshots_of_run
+from tableformat.commits.written import WrittenFiles
 
 
 def commit_on_main(
@@ -34,8 +35,12 @@ def commit_on_main(
     *,
     run_id: str,
     sleep: Callable[[float], None] = time.sleep,
+    written: WrittenFiles | None = None,
 ) -> Snapshot | None:
-    """What the run has committed, now or earlier; nothing if there was nothing to be made of the table and its head."""
+    """What the run has committed, now or earlier; nothing if there was nothing to be made of the table and its head.
+
+    `written` is as in `commit_change`.
+    """
 
     def prepare(table: Table) -> Change | None:
         head = table.current_snapshot()
@@ -44,7 +49,7 @@ def commit_on_main(
         snapshot = make(table, head)
         return None if snapshot is None else on_main(table, snapshot)
 
-    table = commit_change(catalog, identifier, prepare, sleep=sleep)
+    table = commit_change(catalog, identifier, prepare, sleep=sleep, written=written)
     made = snapshots_of_run(table.metadata, run_id)
     return made[-1] if made else None
 

@@ -19,6 +19,7 @@ from pyiceberg.typedef import Record
 from tableformat.commits.entries import CarriedEntries, carried_entries
 from tableformat.commits.runs import RUN_ID
 from tableformat.commits.snapshot_writer import SnapshotWriter
+from tableformat.commits.written import WrittenFiles
 from tableformat.errors import PermanentError
 from tableformat.inspection import manifest_first_row_id
 
@@ -53,9 +54,11 @@ def manifests_asked_for(total_bytes: int, target_bytes: int) -> int:
     return max(1, -(-total_bytes // target_bytes))
 
 
-def rewrite_manifests_of(table: Table, groups: Sequence[MergedManifests]) -> RewrittenManifests:
+def rewrite_manifests_of(
+    table: Table, groups: Sequence[MergedManifests], written_files: WrittenFiles
+) -> RewrittenManifests:
     snapshot_id = table.metadata.new_snapshot_id()
-    writer = _GroupWriter(table, snapshot_id)
+    writer = _GroupWriter(table, snapshot_id, written_files)
     written: list[ManifestFile] = []
     total = 0
     for group in groups:
@@ -67,9 +70,9 @@ def rewrite_manifests_of(table: Table, groups: Sequence[MergedManifests]) -> Rew
 
 
 class _GroupWriter:
-    def __init__(self, table: Table, snapshot_id: int) -> None:
+    def __init__(self, table: Table, snapshot_id: int, written: WrittenFiles) -> None:
         self._table = table
-        self._writer = SnapshotWriter(table, snapshot_id)
+        self._writer = SnapshotWriter(table, snapshot_id, written)
         self._commit = uuid.uuid4()
         self._numbers = itertools.count()
 
@@ -117,11 +120,17 @@ class _GroupWriter:
 
 
 def snapshot_with(
-    table: Table, head: Snapshot, current: Sequence[ManifestFile], rewritten: RewrittenManifests, *, run_id: str
+    table: Table,
+    head: Snapshot,
+    current: Sequence[ManifestFile],
+    rewritten: RewrittenManifests,
+    written: WrittenFiles,
+    *,
+    run_id: str,
 ) -> Snapshot:
     """The head's snapshot with the new manifests in the place of the old. `current` has all those that are replaced."""
     kept = [manifest for manifest in current if manifest.manifest_path not in rewritten.replaced]
-    writer = SnapshotWriter(table, rewritten.snapshot_id)
+    writer = SnapshotWriter(table, rewritten.snapshot_id, written)
     changes = {
         "manifests-created": str(len(rewritten.manifests)),
         "manifests-kept": str(len(kept)),

@@ -31,12 +31,16 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.typedef import Record, TableVersion
-from pyiceberg.types import IntegerType, ListType, NestedField, StructType
+from pyiceberg.types import BinaryType, FixedType, IntegerType, ListType, NestedField, StructType, UnknownType
 
-from tableformat.inspection import manifest_first_row_id
+from tableformat.commits.partition_summaries import partition_summaries
+from tableformat.commits.read_back import require_list_as_written, require_manifest_as_written
+from tableformat.inspection import manifest_first_row_id, partition_type
 
 _BLOCK_BYTES = 64 * 1024
 _REFERENCED_DATA_FILE = 143
+_SUMMARIES: Final = 13
+"""The position of the partition summaries in a `ManifestFile`."""
 # PyIceberg has the ids as long numbers; the specification says int, and Java fails on anything else.
 _EQUALITY_IDS = NestedField(
     135, "equality_ids", ListType(element_id=136, element_type=IntegerType(), element_required=True), required=False
@@ -94,8 +98,14 @@ class FullManifestWriter(ManifestWriterV2):
         return meta
 
     def to_manifest_file(self) -> ManifestFile:
+        """Raises `NotAsWritten` if what was written cannot be read."""
         manifest = super().to_manifest_file()
-        return ManifestFile(*(manifest[position] for position in range(len(manifest))), None)  # no first row id yet
+        fields = [manifest[position] for position in range(len(manifest))]
+        fields[_SUMMARIES] = partition_summaries(partition_type(self._spec, self._schema), self._partitions)
+        complete = ManifestFile(*fields, None)  # no first row id yet
+        written = self._output_file.to_input_file()
+        require_manifest_as_written(written, complete, self._partitions, self._format_version)
+        return complete
 
     def new_writer(self) -> "_EntryFile":
         return _EntryFile(
@@ -182,7 +192,7 @@ def encoded(writer: Writer, entry: ManifestEntry) -> bytes:
 
 def entry_schema(version: TableVersion, content: ManifestContent, spec: PartitionSpec, schema: Schema) -> Schema:
     """Of the entries of a manifest."""
-    data_file = _data_file_type(spec.partition_type(schema), version)
+    data_file = _data_file_type(_stored(partition_type(spec, schema)), version)
     if version == 2 and content == ManifestContent.DELETES:
         # Version 2 has this field as well, and losing it would make deletes apply to more files than they do.
         extra = next(field for field in DATA_FILE_TYPE[3].fields if field.field_id == _REFERENCED_DATA_FILE)
@@ -198,7 +208,22 @@ def entry_writer(version: TableVersion, content: ManifestContent, spec: Partitio
 
 
 def _read_schema(spec: PartitionSpec, schema: Schema) -> Schema:
-    return manifest_entry_schema_with_data_file(3, _data_file_type(spec.partition_type(schema), 3))
+    return manifest_entry_schema_with_data_file(3, _data_file_type(_stored(partition_type(spec, schema)), 3))
+
+
+def _stored(partitions: StructType) -> StructType:
+    """The type of partitions as manifests store it."""
+    return StructType(*(_stored_field(field) for field in partitions.fields))
+
+
+def _stored_field(field: NestedField) -> NestedField:
+    if isinstance(field.field_type, FixedType):
+        # Iceberg Java writes `fixed` into the schema and reads and writes values with their length nevertheless. As
+        # `bytes`, they are what the schema says, and Java reads them as well.
+        return field.model_copy(update={"field_type": BinaryType()})
+    if isinstance(field.field_type, UnknownType):
+        return field.model_copy(update={"required": True})  # Avro has no choice between null and null
+    return field
 
 
 def _data_file_type(partition_type: StructType, version: TableVersion) -> StructType:
@@ -223,6 +248,7 @@ def write_manifest_list(
             format_version, output, snapshot_id, parent_snapshot_id, sequence_number, avro_compression
         ) as writer:
             writer.add_manifests(list(manifests))
+        require_list_as_written(output.to_input_file(), manifests, format_version, sequence_number)
         return 0
     numbered, next_row_id = [], first_row_id
     for manifest in manifests:
@@ -234,6 +260,7 @@ def write_manifest_list(
             numbered.append(manifest)
     with _ManifestListWriterV3(output, snapshot_id, parent_snapshot_id, sequence_number, avro_compression) as writer:
         writer.add_manifests(numbered)
+    require_list_as_written(output.to_input_file(), numbered, format_version, sequence_number)
     return next_row_id - first_row_id
 
 

@@ -7,7 +7,7 @@ this is the difference between winning the race soon and never.
 
 import itertools
 import uuid
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from tableformat.engine.writing import remove_files
+from tableformat.commits.written import WrittenFiles
 from tableformat.inspection import SHARED_CACHE, LiveFile, ManifestCache, SnapshotFiles, snapshot_files
 
 _KEPT_BYTES: Final = 1024**3
@@ -31,7 +31,7 @@ class FilteredManifest:
 
 
 class CommitMemory:
-    def __init__(self, snapshot_id: int) -> None:
+    def __init__(self, snapshot_id: int, written: WrittenFiles | None = None) -> None:
         self.snapshot_id = snapshot_id
         self._commit = uuid.uuid4()
         self._numbers = itertools.count()
@@ -39,17 +39,13 @@ class CommitMemory:
         self._manifests: dict[Hashable, ManifestFile] = {}
         self._filtered: dict[Hashable, FilteredManifest | None] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
-        self._written: list[str] = []
+        self.written = WrittenFiles() if written is None else written
 
     def new_manifest_name(self) -> str:
         return f"{self._commit}-m{next(self._numbers)}.avro"
 
     def new_list_name(self) -> str:
         return f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._commit}.avro"
-
-    def note(self, path: str) -> None:
-        """A file that is about to be written for this commit."""
-        self._written.append(path)
 
     def files(self, io: FileIO, snapshot: Snapshot) -> SnapshotFiles:
         """The snapshot's live files, of which only manifests that are new since the last attempt are read."""
@@ -74,12 +70,6 @@ class CommitMemory:
     def same(self, paths: frozenset[str]) -> frozenset[str]:
         """The equal set of an earlier attempt: causes that have it are then compared at once, however large it is."""
         return self._sets.setdefault(paths, paths)
-
-    def remove_unused(self, io: FileIO, used: Iterable[str] = ()) -> None:
-        """The files of this commit that its winner does not use; only when every attempt's fate is certain."""
-        keep = set(used)
-        remove_files(io, [path for path in self._written if path not in keep])
-        self._written = [path for path in self._written if path in keep]
 
 
 def _copy(manifest: ManifestFile) -> ManifestFile:

@@ -26,7 +26,7 @@ from tableformat.commits.lookup import load_as_it_is, outcome_unknown
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
 from tableformat.commits.runs import RUN_ID
-from tableformat.commits.snapshot import PreparedSnapshot, prepare_snapshot
+from tableformat.commits.snapshot import prepare_snapshot
 from tableformat.commits.validation import validate_replacement
 from tableformat.errors import PermanentError
 
@@ -59,7 +59,7 @@ def commit_replacement(
             return landed
         try:
             base = validate_replacement(table, replacement, attempts.memory)
-            prepared = prepare_snapshot(table, base, replacement, attempts.memory, summary={RUN_ID: replacement.run_id})
+            snapshot = prepare_snapshot(table, base, replacement, attempts.memory, summary={RUN_ID: replacement.run_id})
         except CommitConflict as conflict:
             attempts.give_up(table)
             if attempts.unknown is not None and attempts.may_still_land(table):
@@ -72,8 +72,8 @@ def commit_replacement(
             if attempts.unknown is not None and isinstance(error, Exception):
                 raise outcome_unknown(identifier, attempts.unknown, f"the next attempt failed ({error})") from error
             raise
-        if attempts.swap(table, prepared):
-            return prepared.snapshot
+        if attempts.swap(table, snapshot):
+            return snapshot
         if attempts.count > _RETRIES:
             return _last_look(catalog, identifier, attempts, sleep)
         sleep(_wait(attempts.count))
@@ -89,15 +89,15 @@ class _Attempts:
         self.count = 0
         self._unknown_on: set[tuple[UUID, int | None]] = set()
 
-    def swap(self, table: Table, prepared: PreparedSnapshot) -> bool:
+    def swap(self, table: Table, snapshot: Snapshot) -> bool:
         self.count += 1
         try:
-            swap(table, on_main(table, prepared.snapshot))
+            swap(table, on_main(table, snapshot))
         except CommitFailedException as error:
             self.last_failure = error
             return False
         except NoSuchTableError:
-            raise
+            raise  # one of `MAY_HAVE_LANDED`
         except PermanentError as error:  # refused, and so certainly not applied
             self.give_up(table)
             if self.unknown is not None:
@@ -110,7 +110,7 @@ class _Attempts:
             self._unknown_on.add((table.metadata.table_uuid, table.metadata.current_snapshot_id))
             return False
         if self.unknown is None:
-            self.memory.remove_unused(table.io, prepared.paths)
+            self.memory.written.remove_unused(table.io)
         return True
 
     def landed(self, table: Table) -> Snapshot | None:
@@ -129,7 +129,7 @@ class _Attempts:
     def give_up(self, table: Table) -> None:
         """Removes what was written, unless an attempt may still land."""
         if self.unknown is None:
-            self.memory.remove_unused(table.io)
+            self.memory.written.remove(table.io)
 
 
 def _wait(attempt: int) -> float:

@@ -10,7 +10,6 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from pyiceberg.manifest import (
     DataFile,
@@ -37,19 +36,10 @@ _ENTRIES_PER_MANIFEST = 10_000
 _WRITERS = 2  # each has the entries of a manifest in memory
 
 
-@dataclass(frozen=True)
-class PreparedSnapshot:
-    """A snapshot whose files are written and which nothing refers to yet."""
-
-    snapshot: Snapshot
-    paths: tuple[str, ...]
-    """The files that were written for it, in this attempt or an earlier one."""
-
-
 def prepare_snapshot(
     table: Table, base: ReplacementBase, replacement: Replacement, memory: CommitMemory, *, summary: Mapping[str, str]
-) -> PreparedSnapshot:
-    """Writes what the snapshot needs and earlier attempts have not written yet."""
+) -> Snapshot:
+    """Writes what the snapshot needs and earlier attempts have not written yet; nothing refers to it yet."""
     return _ReplaceWriter(table, memory).write(base, replacement, summary)
 
 
@@ -58,9 +48,9 @@ class _ReplaceWriter:
         self._table = table
         self._memory = memory
         self._metadata = table.metadata
-        self._writer = SnapshotWriter(table, memory.snapshot_id)
+        self._writer = SnapshotWriter(table, memory.snapshot_id, memory.written)
 
-    def write(self, base: ReplacementBase, replacement: Replacement, extra: Mapping[str, str]) -> PreparedSnapshot:
+    def write(self, base: ReplacementBase, replacement: Replacement, extra: Mapping[str, str]) -> Snapshot:
         collector = self._writer.summary_collector()
         own = [*self._added(base, replacement, collector), *self._filtered(base, collector)]
         changes = {
@@ -68,11 +58,10 @@ class _ReplaceWriter:
             "manifests-kept": str(len(base.kept)),
             "manifests-replaced": str(len(base.touched)),
         }
-        path = self._noted(self._memory.new_list_name())
-        snapshot = self._writer.snapshot(
+        path = self._writer.path(self._memory.new_list_name())
+        return self._writer.snapshot(
             path, base.head, [*own, *base.kept], Operation.REPLACE, collector.build() | changes | dict(extra)
         )
-        return PreparedSnapshot(snapshot, (*(manifest.manifest_path for manifest in own), path))
 
     def _added(
         self, base: ReplacementBase, replacement: Replacement, collector: SnapshotSummaryCollector
@@ -139,12 +128,7 @@ class _ReplaceWriter:
         count(data_file, schema=self._writer.schema(data_file.spec_id), partition_spec=spec)
 
     def _manifest(self, spec_id: int, content: ManifestContent) -> FullManifestWriter:
-        return self._writer.manifest(self._noted(self._memory.new_manifest_name()), spec_id, content)
-
-    def _noted(self, name: str) -> str:
-        path = self._writer.path(name)
-        self._memory.note(path)
-        return path
+        return self._writer.manifest(self._writer.path(self._memory.new_manifest_name()), spec_id, content)
 
 
 def _together(touched: Sequence[TouchedManifest]) -> list[list[TouchedManifest]]:

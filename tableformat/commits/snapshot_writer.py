@@ -15,6 +15,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollec
 
 from tableformat.commits.manifests import FullManifestWriter, manifest_codec, write_manifest_list
 from tableformat.commits.times import next_snapshot_ms
+from tableformat.commits.written import WrittenFiles
 from tableformat.errors import PermanentError
 from tableformat.inspection import partition_path, schema_of_spec
 from tableformat.properties import read_number
@@ -32,8 +33,9 @@ class _SummaryCollector(SnapshotSummaryCollector):
 
 
 class SnapshotWriter:
-    def __init__(self, table: Table, snapshot_id: int) -> None:
+    def __init__(self, table: Table, snapshot_id: int, written: WrittenFiles) -> None:
         self.snapshot_id = snapshot_id
+        self._written = written
         self._table = table
         self._metadata = table.metadata
         self._locations = table.location_provider()
@@ -57,6 +59,7 @@ class SnapshotWriter:
         return schema
 
     def manifest(self, path: str, spec_id: int, content: ManifestContent) -> FullManifestWriter:
+        self._written.note(path)
         return FullManifestWriter(
             self._metadata.format_version,
             content,
@@ -80,6 +83,8 @@ class SnapshotWriter:
         first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
         sequence_number = metadata.next_sequence_number()
         parent_id = head.snapshot_id if head else None
+        self._written.note(path)
+        self._written.offer([path, *(manifest.manifest_path for manifest in manifests)])
         added_rows = write_manifest_list(
             self._table.io.new_output(path),
             manifests,

@@ -19,9 +19,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tableformat.avro_bytes import MAGIC, SYNC_BYTES, data_frame, header, long
 from tableformat.avro_codecs import DECOMPRESS
+from tableformat.inspection.avro_schemas import with_lengths
 
 _BATCH_ROWS: Final = 8192
 _PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -62,6 +64,8 @@ class AvroContent:
     """Of a file with the same blocks and plain columns only, each named by its place."""
     meaning: str
     """The plain schema, and what its columns are."""
+    schema: str
+    """What its records are, which is not always what its header says."""
     codec: str
     sync: bytes
     blocks_at: int
@@ -89,12 +93,37 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
     try:
         metadata, position = _header(content)
         sync, blocks_at = content[position : position + SYNC_BYTES], position + SYNC_BYTES
-        columns, plain_schema, meaning = _flattened(metadata["avro.schema"], inline)
+        schema, codec = metadata["avro.schema"].decode(), metadata.get("avro.codec", b"null").decode()
         records = sum(number for number, _, _ in _blocks(content, blocks_at, sync))
+        if (java_schema := with_lengths(schema)) is not None:
+            fixed = _flattened(schema, inline)[0]
+            flattened = _flattened(java_schema, inline)
+            file = AvroContent(content, *flattened, java_schema, codec, sync, blocks_at, records)
+            if _has_lengths(file, fixed):
+                return file
+        flattened = _flattened(schema, inline)
+    except BrokenAvro:
+        raise
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BrokenAvro(f"it is no whole Avro file with Iceberg's field ids: {error!r}") from error
-    codec = metadata.get("avro.codec", b"null").decode()
-    return AvroContent(content, columns, plain_schema, meaning, codec, sync, blocks_at, records)
+    return AvroContent(content, *flattened, schema, codec, sync, blocks_at, records)
+
+
+def _has_lengths(file: AvroContent, fixed: Sequence[Column]) -> bool:
+    """Whether the `bytes` of the file are all as long as the header's `fixed` says, and its records end well."""
+    sizes = {
+        place: column.avro_type["size"]
+        for place, column in enumerate(fixed)
+        if column.avro_type["type"] == "fixed" and file.columns[place].avro_type["type"] == "bytes"
+    }
+    try:
+        [rows] = read_columns([file], list(sizes))
+        return all(
+            pc.all(pc.equal(pc.binary_length(rows[f"c{place}"]), size), min_count=0).as_py() is not False
+            for place, size in sizes.items()
+        )
+    except BrokenAvro:
+        return False
 
 
 def columns_of(schema: str, *, inline: frozenset[int] = frozenset()) -> tuple[Column, ...]:

@@ -24,7 +24,9 @@ from tableformat.inspection.avro_columns import AvroContent, BrokenAvro, Column,
 FORMATS: Final = tuple(FileFormat)
 """Of files, by their number in the column `file_format`."""
 
-_DATA_FILE, _PARTITION = 2, 102
+INLINE: Final = frozenset({2, 102})
+"""The ids of the records that entries have within them: the data file, and its partition."""
+_PARTITION: Final = 102
 _PATH_FIELD_ID: Final = 2147483546
 _LONGEST_DECIMAL: Final = 38
 
@@ -115,9 +117,18 @@ class EncodedManifest:
 
 def parse_manifest(path: str, kind: ManifestContent, content: bytes) -> EncodedManifest:
     try:
-        return EncodedManifest(path, kind, parse_avro(content, inline=frozenset({_DATA_FILE, _PARTITION})))
+        return EncodedManifest(path, kind, parse_avro(content, inline=INLINE))
     except BrokenAvro as error:
         raise UnreadableManifest(path, str(error)) from error
+
+
+def decode_whole(manifest: EncodedManifest) -> DecodedManifest:
+    """All entries of the manifest, those of removed files among them."""
+    try:
+        [decoded] = _decode_alike([manifest], live_only=False)
+    except (BrokenAvro, pa.ArrowInvalid) as error:
+        raise UnreadableManifest(manifest.path, str(error)) from error
+    return decoded
 
 
 def decode_manifests(manifests: Sequence[EncodedManifest]) -> list[DecodedManifest]:
@@ -138,7 +149,7 @@ def decode_manifests(manifests: Sequence[EncodedManifest]) -> list[DecodedManife
     return [decoded[number] for number in range(len(manifests))]
 
 
-def _decode_alike(manifests: Sequence[EncodedManifest]) -> list[DecodedManifest]:
+def _decode_alike(manifests: Sequence[EncodedManifest], *, live_only: bool = True) -> list[DecodedManifest]:
     columns = manifests[0].avro.columns
     is_data = manifests[0].content == ManifestContent.DATA
     partition = [place for place, column in enumerate(columns) if column.within == _PARTITION]
@@ -161,9 +172,10 @@ def _decode_alike(manifests: Sequence[EncodedManifest]) -> list[DecodedManifest]
             array, form = _partition_values(values, columns[place])
             entries = entries.append_column(partition_column(number), array)
             forms.append(form)
-        # The filter copies: a part of what was decoded together must not keep the rest in memory.
-        live = entries.filter(pc.not_equal(entries["status"], ManifestEntryStatus.DELETED.value))
-        decoded.append(DecodedManifest(live, tuple(forms)))
+        if live_only:
+            # The filter copies: a part of what was decoded together must not keep the rest in memory.
+            entries = entries.filter(pc.not_equal(entries["status"], ManifestEntryStatus.DELETED.value))
+        decoded.append(DecodedManifest(entries, tuple(forms)))
     return decoded
 
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.typedef import Record
 
 from tableformat.inspection.manifests import content_range, first_row_id, path_bounds
@@ -33,6 +33,8 @@ class LiveFile:
     equality_ids: tuple[int, ...] = ()
     path_bounds: tuple[bytes, bytes] | None = None
     content_range: tuple[int, int] | None = None
+    nan_keys: tuple[int, ...] = ()
+    """Equality keys whose bounds leave out a NaN that the file may have. Only of a file that was read as an entry."""
 
     @cached_property
     def partition_key(self) -> tuple[Hashable, ...]:
@@ -57,6 +59,15 @@ def live_file(entry: ManifestEntry) -> LiveFile:
         sort_order_id=file.sort_order_id,
         first_row_id=first_row_id(file),
         equality_ids=tuple(file.equality_ids or ()),
+        nan_keys=_nan_keys(file),
         path_bounds=path_bounds(file) if is_position_delete else None,
         content_range=content_range(file) if is_position_delete else None,
+    )
+
+
+def _nan_keys(file: DataFile) -> tuple[int, ...]:
+    """Those that have bounds, and of which the counts do not say that there is no NaN."""
+    bounded = (file.lower_bounds or {}).keys() & (file.upper_bounds or {}).keys()
+    return tuple(
+        key for key in file.equality_ids or () if key in bounded and (file.nan_value_counts or {}).get(key) != 0
     )

@@ -5,8 +5,8 @@ or first row ids; these are needed to know which deletes apply to which file, an
 """
 
 from pyiceberg.avro.decoder import StreamingBinaryDecoder
-from pyiceberg.avro.file import SYNC_SIZE, AvroFile, Block
-from pyiceberg.io import FileIO
+from pyiceberg.avro.file import SYNC_SIZE, AvroFile, AvroFileHeader, Block
+from pyiceberg.io import FileIO, InputFile
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
     MANIFEST_LIST_FILE_SCHEMAS,
@@ -24,17 +24,20 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import DoubleType
 from typing_extensions import override
 
-from tableformat.inspection.decoding import UnreadableManifest
+from tableformat.inspection.avro_columns import parse_avro
+from tableformat.inspection.avro_schemas import with_lengths, without_nanoseconds
+from tableformat.inspection.decoding import INLINE, UnreadableManifest
 from tableformat.inspection.manifest_lists import ListedManifests, what_is_missing
 
 _FIRST_ROW_ID, _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 16, 17, 18, 19
 _MANIFEST_FIRST_ROW_ID = 15
 _PATH_FIELD_ID = 2147483546
+_SCHEMA_KEY, _HEADER_META = "avro.schema", 1
 
 
 def read_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     """The manifests of a snapshot. Raises `UnreadableManifest` if the list of them is broken, or not whole."""
-    manifests = _listed(io, snapshot)
+    manifests = listed_manifests(io.new_input(snapshot.manifest_list))
     missing = what_is_missing(snapshot, ListedManifests.of(manifests), lambda: _content(io, snapshot.manifest_list))
     if missing is not None:
         raise UnreadableManifest(snapshot.manifest_list, missing, kind="manifest list")
@@ -46,10 +49,11 @@ def _content(io: FileIO, location: str) -> bytes:
         return stream.read()
 
 
-def _listed(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+def listed_manifests(manifest_list: InputFile) -> list[ManifestFile]:
+    """What the list has, whole or not. Raises `UnreadableManifest` if it is broken."""
     try:
         with AvroFile[ManifestFile](
-            io.new_input(snapshot.manifest_list),
+            manifest_list,
             MANIFEST_LIST_FILE_SCHEMAS[3],
             read_types={-1: ManifestFile, 508: PartitionFieldSummary},
             read_enums={517: ManifestContent},
@@ -59,7 +63,7 @@ def _listed(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
         raise  # of the storage
     except Exception as error:  # PyIceberg's decoder has no error of its own
         reason = f"{type(error).__name__}: {error}"
-        raise UnreadableManifest(snapshot.manifest_list, reason, kind="manifest list") from error
+        raise UnreadableManifest(manifest_list.location, reason, kind="manifest list") from error
 
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
@@ -88,10 +92,21 @@ def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
 
 
 class _EntryFile(AvroFile[ManifestEntry]):
-    """PyIceberg's compiled decoder rounds double numbers, which partition values can be; its plain one does not."""
+    """Reads partition values that PyIceberg's own reader does not read, or not exactly."""
+
+    @override
+    def _read_header(self) -> AvroFileHeader:
+        header = super()._read_header()
+        schema = header.meta[_SCHEMA_KEY]
+        if with_lengths(schema) is not None:  # only its records tell whether it is a manifest of Java's
+            with self.input_file.open() as stream:
+                schema = parse_avro(stream.read(), inline=INLINE).schema
+        header[_HEADER_META] = {**header.meta, _SCHEMA_KEY: without_nanoseconds(schema)}
+        return header
 
     @override
     def _read_block(self) -> int:
+        # PyIceberg's compiled decoder rounds double numbers; its plain one does not.
         if not any(isinstance(field.field_type, DoubleType) for field in self.schema._lazy_id_to_field.values()):
             return super()._read_block()
         if self.block is not None and self.decoder.read(SYNC_SIZE) != self.header.sync:

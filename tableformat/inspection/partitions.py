@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import UnknownTransform, VoidTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import IcebergType
+from pyiceberg.types import IcebergType, StructType
 
 
 def partition_key(spec_id: int, partition: Record) -> tuple[Hashable, ...]:
@@ -29,6 +29,15 @@ def _comparable(value: Hashable) -> Hashable:
     return value
 
 
+def partition_type(spec: PartitionSpec, schema: Schema) -> StructType:
+    """The type of the spec's partitions. Every field is optional, as in Iceberg Java.
+
+    PyIceberg requires a value where the source column does, but a `void` field never has one.
+    """
+    fields = spec.partition_type(schema).fields
+    return StructType(*(field.model_copy(update={"required": False}) for field in fields))
+
+
 def partition_path(spec: PartitionSpec, partition: Record, schema: Schema) -> str:
     """The partition's name and folder, as PyIceberg has them; it has none for times outside Python's calendar.
 
@@ -37,7 +46,7 @@ def partition_path(spec: PartitionSpec, partition: Record, schema: Schema) -> st
     try:
         return spec.partition_to_path(partition, schema)
     except (OverflowError, ValueError):
-        kinds = spec.partition_type(schema).fields
+        kinds = partition_type(spec, schema).fields
         return "/".join(
             _field_path(field, kinds[place].field_type, partition[place]) for place, field in enumerate(spec.fields)
         )
@@ -53,16 +62,19 @@ def _field_path(field: PartitionField, kind: IcebergType, value: Any) -> str:
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema | None:
-    """A schema with every source column of the spec, the current one first: columns may have been dropped since."""
+    """A schema with every source column of the spec, the current one first: columns may have been dropped since.
+
+    The source column of a `void` field may be in no schema any more: the field has no values, so any type will do.
+    """
     spec = metadata.specs()[spec_id]
     if any(isinstance(field.transform, UnknownTransform) for field in spec.fields):
         return None
     sources = {field.source_id for field in spec.fields}
+    needed = {field.source_id for field in spec.fields if not isinstance(field.transform, VoidTransform)}
     newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
-    for schema in (metadata.schema(), *newest_first):
-        if sources <= set(schema._lazy_id_to_field):
-            return schema
-    return None
+    schemas = (metadata.schema(), *newest_first)
+    having = (schema for ids in (sources, needed) for schema in schemas if ids <= set(schema._lazy_id_to_field))
+    return next(having, None)
 
 
 def global_specs(metadata: TableMetadata) -> frozenset[int]:

@@ -74,6 +74,13 @@ class TableFile:
     def key(self) -> str:
         return key_of(self.location)
 
+    def keep_from(self, dead: "dict[str, TableFile]") -> None:
+        """Take what the table needs out of the files that are to go, whichever way a reader takes its location."""
+        place = Place.of(self.location)
+        dead.pop(place.comparable_path, None)
+        if (other := place.as_s3_file_io) is not None:
+            dead.pop(other.comparable_path, None)
+
 
 def key_of(location: str) -> str:
     """By which files are compared."""
@@ -137,16 +144,16 @@ class Reachability:
         for key in metadata_files(metadata, metadata_location):
             dead.pop(key, None)
         for file in statistics_files(metadata):
-            dead.pop(file.key, None)
+            file.keep_from(dead)
         unknown = [s for s in metadata.snapshots if s.snapshot_id not in known.snapshots] if dead else []
         manifests = self.manifests(unknown)
-        for key in manifests:
-            dead.pop(key, None)
+        for file in manifests.values():
+            file.keep_from(dead)
         unread = [file for key, file in manifests.items() if key not in known.manifests]
         if any(file.kind in (FileKind.DATA, FileKind.DELETES, FileKind.STATISTICS) for file in dead.values()):
             for live in self.live_files(unread):
                 for file in live:
-                    dead.pop(file.key, None)
+                    file.keep_from(dead)
         return dead
 
     def _read(self, what: str, fields: AvroFields, files: Iterable[tuple[str, int]]) -> Iterator[_Decoded]:

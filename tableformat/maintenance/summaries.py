@@ -43,7 +43,7 @@ def summarize(plan: object) -> PlanSummary:
 
 @summarize.register
 def _(plan: CompactionPlan) -> PlanSummary:
-    lines = (str(group) for group in plan.groups)
+    lines = itertools.chain(plan.left_alone, (str(group) for group in plan.groups))
     return PlanSummary(files=plan.source_files, bytes=plan.source_bytes, rows=plan.source_records, lines=_shown(lines))
 
 

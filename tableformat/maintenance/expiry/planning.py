@@ -79,11 +79,11 @@ def plan_files(table: Table, retention: Retention) -> ExpiryPlan:
         files.update((file.key, file) for file in live)
     files.update((file.key, file) for file in statistics_files(metadata, retention.snapshots))
     for file in statistics_files(metadata, frozenset(s.snapshot_id for s in kept)):
-        files.pop(file.key, None)
+        file.keep_from(files)
     if len(files) > len(going):
         for live in reader.live_files(staying.values()):
             for file in live:
-                files.pop(file.key, None)
+                file.keep_from(files)
     files.update((key_of(location), TableFile(location, FileKind.METADATA, 0)) for location in _beyond_log(metadata))
     if files:
         require_no_other_name(table, table.catalog)

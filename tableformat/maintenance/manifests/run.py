@@ -1,7 +1,7 @@
 """Rewrites manifests: plan, write, commit. A commit that took none of the planned manifests away is no conflict.
 
-Killed at any point and run again with the same run id, it ends in the same state; what it had written without being
-committed is left to the removal of orphans.
+Killed at any point and run again with the same run id, it ends in the same state. A run that fails removes what it
+wrote; what a killed one wrote is left to the removal of orphans.
 """
 
 import logging
@@ -22,6 +22,7 @@ from tableformat.commits.manifest_rewrite import (
     snapshot_with,
 )
 from tableformat.commits.runs import summary_of
+from tableformat.commits.written import WrittenFiles
 from tableformat.inspection import manifest_first_row_id, read_manifests
 from tableformat.maintenance.guards import reading
 from tableformat.maintenance.manifests.planning import ManifestOptions, ManifestPlan, plan_manifests
@@ -51,7 +52,7 @@ def rewrite_manifests(
 ) -> ManifestResult:
     """Rewrite the manifests of the table's main branch; a table in good shape is left as it is."""
     run = _Run(options, run_id, planned)
-    made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep)
+    made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep, written=run.written)
     if made is None:
         return ManifestResult()
     summary = summary_of(made)
@@ -68,6 +69,7 @@ class _Run:
         self._options = options
         self._run_id = run_id
         self._planned = planned
+        self.written = WrittenFiles()
         self._rewritten: RewrittenManifests | None = None
 
     def snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
@@ -88,5 +90,5 @@ class _Run:
                 MergedManifests(group.spec_id, group.content, group.manifests, group.target_bytes)
                 for group in plan.groups
             ]
-            self._rewritten = rewrite_manifests_of(table, groups)
-        return snapshot_with(table, head, current, self._rewritten, run_id=self._run_id)
+            self._rewritten = rewrite_manifests_of(table, groups, self.written)
+        return snapshot_with(table, head, current, self._rewritten, self.written, run_id=self._run_id)

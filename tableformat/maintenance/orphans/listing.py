@@ -45,9 +45,11 @@ class NeededPaths:
 
     def add(self, location: str) -> None:
         place = Place.of(location)
-        path, in_store = _hashes(place.comparable_path, place.store)
-        self._paths.append(path)
-        self._places.append(in_store)
+        for reading in (place, place.as_s3_file_io):
+            if reading is not None:
+                path, in_store = _hashes(reading.comparable_path, reading.store)
+                self._paths.append(path)
+                self._places.append(in_store)
         self.stores.add(place.store)
 
     def extend(self, packed: PackedPaths) -> None:

@@ -34,10 +34,12 @@ from tableformat.inspection import (
     global_specs,
     live_file,
     manifest_first_row_id,
+    partition_type,
     read_entries,
     read_manifests,
     schema_of_spec,
 )
+from tableformat.maintenance.compaction.disputed import require_undisputed
 from tableformat.maintenance.compaction.eligibility import require_rewritable_columns, require_rewritable_file
 from tableformat.maintenance.errors import UnsupportedTable
 
@@ -235,6 +237,7 @@ def merges_on_read(table: Table) -> bool:
 def _require_exact(table: Table, edge: EdgeFile) -> None:
     if not merges_on_read(table):
         require_rewritable_columns(table)
+        require_undisputed(table, edge.file, edge.deletes)
     for file in (edge.file, *edge.deletes):
         require_rewritable_file(table, file)
     if schema_of_spec(table.metadata, edge.file.spec_id) is None:
@@ -276,7 +279,7 @@ class _Partitions:
         self.manifest_may_match: Callable[[ManifestFile], bool] = lambda _: True
         if schema is None or not spec.fields:
             return
-        partition = Schema(*spec.partition_type(schema).fields)
+        partition = Schema(*partition_type(spec, schema).fields)
         strict = expression_evaluator(partition, strict_projection(table.schema(), spec)(expression), True)
         projected = inclusive_projection(table.schema(), spec)(expression)
         inclusive = expression_evaluator(partition, projected, True)

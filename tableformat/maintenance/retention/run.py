@@ -18,10 +18,11 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
 
 from tableformat.commits.delta import Delta, snapshot_with_delta
-from tableformat.commits.errors import CommitConflict
+from tableformat.commits.errors import MAY_HAVE_LANDED
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID, summary_of
+from tableformat.commits.written import WrittenFiles
 from tableformat.maintenance.compaction.run import Progress
 from tableformat.maintenance.executor import Executor, InProcessExecutor
 from tableformat.maintenance.guards import reading, require_current_clock
@@ -70,8 +71,10 @@ def remove_old_rows(
     """Raises `UnsupportedTable` before anything is written if no row has an age by that column."""
     run = _Run(options, run_id, now, executor or InProcessExecutor(), planned, progress)
     try:
-        made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep)
-    except CommitConflict:  # too many lost races, and each of them certain
+        made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep, written=run.written)
+    except MAY_HAVE_LANDED:
+        raise
+    except Exception:
         run.discard()
         raise
     if made is None:
@@ -104,6 +107,7 @@ class _Run:
         self._executor = executor
         self._planned = planned
         self._progress = progress
+        self.written = WrittenFiles()
         self._memory: CommitMemory | None = None
         self._scans = ManifestScans()
         self._edges: EdgeWork | None = None
@@ -115,7 +119,7 @@ class _Run:
             return self._snapshot(table, head)
 
     def _snapshot(self, table: Table, head: Snapshot) -> Snapshot | None:
-        memory = self._memory = self._memory or CommitMemory(table.metadata.new_snapshot_id())
+        memory = self._memory = self._memory or CommitMemory(table.metadata.new_snapshot_id(), self.written)
         plan = plan_row_retention(table, self._options, now=self._now, scans=self._scans)
         logger.info("%s", plan, extra={"table": plan.table, "run": self._run_id, "snapshot": plan.snapshot_id})
         for reason in plan.left_alone:

@@ -18,6 +18,7 @@ from tableformat.commits.delta import snapshot_with_delta
 from tableformat.commits.head import move_main, on_main
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.runs import RUN_ID
+from tableformat.commits.written import WrittenFiles
 from tableformat.maintenance.rollback.cherry_pick_planning import (
     CherryPickPlan,
     CherryPickRefused,
@@ -48,15 +49,17 @@ def cherry_pick(
 ) -> CherryPickResult:
     """Publish the snapshot. Publishing it again says what was done before."""
 
+    written = WrittenFiles()
+
     def prepare(table: Table) -> Change | None:
         pick = pick_of(table, snapshot_id)
         if pick.plan.is_empty:
             return None
         logger.info("%s", pick.plan, extra={"table": pick.plan.table, "run": run_id, "snapshot": snapshot_id})
         planned(pick.plan)
-        return _change(table, pick, run_id)
+        return _change(table, pick, run_id, written)
 
-    table = commit_change(catalog, identifier, prepare, sleep=sleep)
+    table = commit_change(catalog, identifier, prepare, sleep=sleep, written=written)
     published = published_as(table, snapshot_id)
     if published is None:
         raise CherryPickRefused(f"table {'.'.join(identifier)}: snapshot {snapshot_id} was published and is gone again")
@@ -65,13 +68,13 @@ def cherry_pick(
     )
 
 
-def _change(table: Table, pick: Pick, run_id: str | None) -> Change:
+def _change(table: Table, pick: Pick, run_id: str | None, written: WrittenFiles) -> Change:
     # It also has to be there at the swap: an expiry may be about to take it, and its files with it.
     still_there = snapshots_still_there(table, pick.plan.snapshot_id)
     if pick.delta is None:
         change = move_main(table, pick.plan.snapshot_id)
     else:
         delta = pick.delta if run_id is None else replace(pick.delta, summary={**pick.delta.summary, RUN_ID: run_id})
-        memory = CommitMemory(table.metadata.new_snapshot_id())
+        memory = CommitMemory(table.metadata.new_snapshot_id(), written)
         change = on_main(table, snapshot_with_delta(table, table.current_snapshot(), delta, memory))
     return Change(change.updates, (*change.requirements, *still_there))

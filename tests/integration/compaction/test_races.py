@@ -3,6 +3,7 @@
 import re
 import threading
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, ManifestFile
 from pyiceberg.table import Table
@@ -25,6 +26,7 @@ from tableformat.inspection.decoding import EncodedManifest
 from tableformat.maintenance import Executor, InProcessExecutor, UnsupportedTable
 from tableformat.maintenance.compaction import CompactionResult, compact
 from tableformat.maintenance.compaction.run import CompactionFailed
+from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.faults import CommitRequest, FaultyCatalog, Meanwhile, connection_lost
 from tests.integration.compaction.tables import (
@@ -404,6 +406,31 @@ def test_what_a_commit_of_unknown_outcome_refers_to_stays_though_another_table_h
     faulty.after.append(rename_and_lose_the_answer)
     with pytest.raises(CommitOutcomeUnknown, match="another table of the same name"):
         run(faulty)
+    assert ids(faulty.load_table(kept)) == [*range(60)]
+
+
+@pytest.mark.parametrize(
+    "operate",
+    [
+        lambda catalog: run(catalog),
+        lambda catalog: compacted(catalog, SMALL_TARGET.model_copy(update={"commit_every_tasks": 1})),
+        lambda catalog: rewrite_manifests(catalog, IDENTIFIER, ManifestOptions(), run_id="r"),
+    ],
+    ids=["compaction", "partial progress", "manifests"],
+)
+def test_commit_that_landed_keeps_its_files_though_a_repeated_request_finds_no_table(
+    table: Table, faulty: FaultyCatalog, operate: Callable[[FaultyCatalog], object]
+) -> None:
+    """A client that repeats a request by itself tells only what became of the last one."""
+    kept = (*IDENTIFIER[:-1], "kept")
+
+    def rename_and_ask_again() -> None:
+        faulty.rename_table(IDENTIFIER, kept)
+        raise NoSuchTableError("Table does not exist: db.events")
+
+    faulty.after.append(rename_and_ask_again)
+    with pytest.raises(NoSuchTableError):
+        operate(faulty)
     assert ids(faulty.load_table(kept)) == [*range(60)]
 
 

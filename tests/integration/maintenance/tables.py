@@ -18,7 +18,6 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.typedef import Properties
 from pyiceberg.types import LongType, NestedField
 
-from tableformat.catalogs import SqlConfig
 from tableformat.catalogs.sql import SharedSqlCatalog
 from tableformat.inspection import snapshot_files
 from tableformat.locations import Place
@@ -35,9 +34,7 @@ class LocalCatalog(SharedSqlCatalog):
     """On a folder. `wrap` stands between the tables and their storage, for tests that break it."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(
-            SqlConfig(name="lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder / 'warehouse'}")
-        )
+        super().__init__("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder / 'warehouse'}")
 
     def _load_file_io(self, properties: Properties = {}, location: str | None = None) -> FileIO:  # noqa: ARG002, B006
         return self.wrap(PyArrowFileIO({**self.properties, **properties}))

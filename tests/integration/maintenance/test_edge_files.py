@@ -19,8 +19,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import (
-    GeometryType,
+    FixedType,
     IcebergType,
+    ListType,
     LongType,
     NestedField,
     StringType,
@@ -42,6 +43,7 @@ from tableformat.maintenance.retention import (
     remove_old_rows,
 )
 from tableformat.maintenance.rollback import RollbackOptions, roll_back
+from tableformat.types_as_written import TypeAsWritten
 from tests.data_files import FOREIGN
 from tests.integration.compaction.deletes import delete_equal, delete_positions
 from tests.integration.compaction.formats import delete_positions_in, put_rows
@@ -380,7 +382,24 @@ def test_a_file_that_cannot_be_read_exactly_stays_and_is_told(catalog: LocalCata
     assert (result.rows_removed, result.files_left_alone) == (1, 1)
 
 
-@pytest.mark.parametrize("kind", [GeometryType(), UnknownType()])
+def test_file_with_deletes_by_a_key_that_engines_disagree_on_stays_unless_its_rows_go_by_position(
+    catalog: LocalCatalog,
+) -> None:
+    table = make(catalog, "copy-on-write")
+    with table.update_schema() as update:
+        update.add_column("code", FixedType(2))
+    put(table.refresh(), (1, 90), (2, 1))
+    delete_equal(table, ["code"], [{"code": b"ab"}])
+
+    plan = plan_row_retention(table.refresh(), MONTH, now=NOW)
+    assert "engines disagree on equality deletes by 'code' (fixed[2])" in plan.left_alone[0]
+    assert (run(table).rows_removed, run(table).files_left_alone) == (0, 1)
+
+    table.transaction().set_properties({"write.delete.mode": "merge-on-read"}).commit_transaction()
+    assert run(table, "another").rows_removed == 1
+
+
+@pytest.mark.parametrize("kind", [TypeAsWritten("variant"), ListType(5, UnknownType(), element_required=False)])
 def test_a_table_with_a_column_that_cannot_be_written_exactly_loses_rows_by_deletes_alone(
     catalog: LocalCatalog, kind: IcebergType
 ) -> None:
