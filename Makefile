@@ -50,7 +50,7 @@ walkthrough: setup ## Run a small demo, and what README and the quickstart tell 
 .PHONY: interop
 interop: $(SYNCED) ## Run drivers on Spark, and share tables with it and with Iceberg's Java catalog
 	@$(BIN)/python -m tests.servers.binaries interop
-	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/interop
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/interop tests/differential
 
 .PHONY: chaos
 chaos: setup ## Crowds of writers, breaking connections, and an operator killed after each of its writes (long)

@@ -9,9 +9,11 @@ import hashlib
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +31,9 @@ ICEBERG_SPARK_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICE
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.46.1.3"
 ICEBERG_AWS_BUNDLE = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"
 
+_CHECKOUT = Path(__file__).parent.parent.parent
 _GOLANG = Path(__file__).parent / "golang"
+_REFERENCE = Path(__file__).parents[1] / "differential" / "java"
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,66 @@ def iceberg_aws_bundle() -> Path:
     return next(_maven_entry(ICEBERG_AWS_BUNDLE, transitive=False).glob("*.jar"))
 
 
+def reference_jars() -> Path:
+    """The folder of Iceberg's own library without an engine, which the differential machine asks."""
+    return ensure_entry(
+        f"iceberg-reference-{ICEBERG_VERSION}-{_digest([_REFERENCE / 'pom.xml'])}", _fetch_reference_jars
+    )
+
+
+def _fetch_reference_jars(folder: Path) -> None:
+    say(f"fetching Iceberg's Java library {ICEBERG_VERSION}")
+    _copy_dependencies(_REFERENCE / "pom.xml", folder, what="Iceberg's Java library")
+
+
+def reference_classes() -> Path:
+    """The folder of the differential machine's Java side, compiled."""
+    sources = sorted((_REFERENCE / "src").glob("*.java"))
+    return ensure_entry(f"reference-classes-{_digest([_REFERENCE / 'pom.xml', *sources])}", _compile_reference)
+
+
+def _compile_reference(folder: Path) -> None:
+    sources = [str(source) for source in sorted((_REFERENCE / "src").glob("*.java"))]
+    toolchain.run(
+        [toolchain.javac(), "-J-XX:-UsePerfData", "--release", "17", "-encoding", "UTF-8", "-nowarn"]
+        + ["-cp", f"{reference_jars()}/*", "-d", str(folder), *sources],
+        what="the Java side of the differential machine",
+    )
+
+
+def _digest(files: Sequence[Path]) -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+
+
+def pyiceberg_tests() -> Path:
+    """The folder that has PyIceberg's own `tests`, from the source distribution of the locked version."""
+    [locked] = (
+        package
+        for package in tomllib.loads((_CHECKOUT / "uv.lock").read_text())["package"]
+        if package["name"] == "pyiceberg"
+    )
+    version, digest = locked["version"], locked["sdist"]["hash"]
+
+    def fetch(folder: Path) -> None:
+        say(f"fetching the tests of PyIceberg {version}")
+        with tempfile.TemporaryDirectory() as scratch:
+            wanted = Path(scratch, "requirements.txt")
+            wanted.write_text(f"pyiceberg=={version} --hash={digest}\n")
+            toolchain.run([sys.executable, "-m", "venv", f"{scratch}/venv"], what="a virtual environment that has pip")
+            toolchain.run(
+                [f"{scratch}/venv/bin/pip", "download", "-q", "--no-deps", "--no-binary", "pyiceberg"]
+                + ["--require-hashes", "-r", str(wanted), "-d", scratch],
+                what="the source distribution of PyIceberg",
+            )
+            [archive] = Path(scratch).glob("pyiceberg-*.tar.gz")
+            with tarfile.open(archive) as content:
+                content.extractall(scratch, filter="data")
+            shutil.copytree(Path(scratch, f"pyiceberg-{version}", "tests"), folder / "tests")
+        (folder / "tests" / "__init__.py").touch()  # or another package called tests would be found in its place
+
+    return ensure_entry(f"pyiceberg-tests-{version}-{digest.removeprefix('sha256:')[:8]}", fetch)
+
+
 def prometheus_operator_crds() -> list[Path]:
     """The Prometheus operator's definitions of the kinds that the chart has objects of."""
     name = f"prometheus-operator-crds-{PROMETHEUS_OPERATOR_VERSION}"
@@ -172,16 +236,20 @@ def _maven_entry(coordinates: str, *, transitive: bool) -> Path:
         group, _, _ = coordinates.split(":")
         pom = folder / "pom.xml"
         pom.write_text(_POM.format(group=group, artifact=artifact, version=version))
-        toolchain.java()
-        toolchain.run(
-            [toolchain.maven(), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-            + [f"-DoutputDirectory={folder}", f"-DexcludeTransitive={str(not transitive).lower()}"],
-            what=artifact,
-            env={"MAVEN_OPTS": "-XX:-UsePerfData"},
-        )
+        _copy_dependencies(pom, folder, what=artifact, transitive=transitive)
         pom.unlink()
 
     return ensure_entry(f"{artifact}-{version}", fetch)
+
+
+def _copy_dependencies(pom: Path, folder: Path, *, what: str, transitive: bool = True) -> None:
+    toolchain.java()
+    toolchain.run(
+        [toolchain.maven(), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+        + [f"-DoutputDirectory={folder}", f"-DexcludeTransitive={str(not transitive).lower()}"],
+        what=what,
+        env={"MAVEN_OPTS": "-XX:-UsePerfData"},
+    )
 
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -234,7 +302,17 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         kube_proxy,
         kubelet,
     ],
-    "interop": [toolchain.java, versitygw, dynamodb_local, iceberg_spark_runtime, iceberg_aws_bundle],
+    "interop": [
+        toolchain.java,
+        versitygw,
+        dynamodb_local,
+        iceberg_spark_runtime,
+        iceberg_aws_bundle,
+        reference_classes,
+        pyiceberg_tests,
+        etcd,
+        kube_apiserver,
+    ],
 }
 
 

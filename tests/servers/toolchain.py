@@ -57,6 +57,17 @@ def java() -> str:
 
 
 @functools.cache
+def javac() -> str:
+    """Java's compiler, which a machine that only runs Java lacks."""
+    beside = Path(java()).resolve().with_name("javac")
+    found = str(beside) if beside.exists() else shutil.which("javac")
+    if not found:
+        _apt_install("openjdk-17-jdk-headless", "javac")
+        found = shutil.which("javac")
+    return found or "javac"
+
+
+@functools.cache
 def maven() -> str:
     if not shutil.which("mvn"):
         _apt_install("maven", "Maven")
