@@ -15,7 +15,6 @@ from tableformat.declaration.render import render_json, render_text
 from tableformat.declaration.table import (
     ManagementMode,
     PartitionColumn,
-    RemovedColumns,
     SortColumn,
     TableDeclaration,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "PartitionColumn",
     "Refusal",
     "RefusalKind",
-    "RemovedColumns",
     "SortColumn",
     "TableContendedError",
     "TableDeclaration",

@@ -142,7 +142,9 @@ def _create(
 
 def _new_table(catalog: Catalog, declaration: TableDeclaration, location: str | None) -> Table:
     parts = new_table(declaration)
-    if parts.format_version == 3 and location is not None and isinstance(catalog, MetastoreCatalog):
+    if declaration.location is None and isinstance(catalog, PointerCatalog):
+        location = None  # what was compared may have been taken since: the catalog looks when it writes
+    if parts.format_version == 3 and isinstance(catalog, MetastoreCatalog):
         return create_table_v3(
             catalog,
             declaration.identifier,

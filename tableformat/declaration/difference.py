@@ -57,7 +57,6 @@ from tableformat.declaration.refusals import Refusal, RefusalKind, column_field
 from tableformat.declaration.schema_difference import SchemaComparison, SchemaFacts, compare_schemas
 from tableformat.declaration.table import (
     DEFAULT_FORMAT_VERSION,
-    RemovedColumns,
     TableDeclaration,
     format_problems,
 )
@@ -217,7 +216,7 @@ class _Comparison:
         now = metadata.schema()
         facts = SchemaFacts(
             new_id=lambda: next(ids),
-            may_drop=declaration.removed_columns == RemovedColumns.DROP,
+            removable=declaration.removed_columns,
             has_data=has_data(metadata),
             uses=self._uses,
             name_mapping=metadata.name_mapping(),

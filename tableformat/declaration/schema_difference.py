@@ -5,7 +5,7 @@ and gets an id above every id that was ever given. Position never decides. Where
 which would show a column's values under another column's name, the answer is a refusal and not a guess.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ class SchemaFacts:
     """What of the table, besides its fields, decides what may become of them."""
 
     new_id: Callable[[], int]
-    may_drop: bool
+    removable: Container[str]
     has_data: bool
     uses: Callable[[int], str | None]
     """What uses the field of this id, in words, if anything does."""
@@ -200,12 +200,13 @@ def _add(
 def _drop(comparison: SchemaComparison, path: tuple[str, ...], gone: NestedField) -> None:
     where, found = column_field(path), type_text(gone.field_type)
     users = [user for user in map(comparison.facts.uses, _ids_in(gone)) if user is not None]
-    if not comparison.facts.may_drop:
+    name = ".".join(path)
+    if name not in comparison.facts.removable:
         comparison._refuse(
             RefusalKind.REMOVED_COLUMN,
             where,
             "the table has this column and the declaration does not",
-            "Declare it, name it in a column's previousNames, or set removedColumns: Drop to lose its values",
+            f"Declare it, name it in a column's previousNames, or drop it by listing {name} in schema.removedColumns",
             found=found,
         )
     elif users:

@@ -4,7 +4,7 @@ What is None is not declared: a new table takes Iceberg's default for it, and an
 columns at all means that the schema is somebody else's business, as for a table that is only maintained.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -49,13 +49,6 @@ RESERVED_PROPERTIES = frozenset(
 )
 
 
-class RemovedColumns(StrEnum):
-    """What happens to a column of the table that the declaration does not have."""
-
-    REFUSE = "Refuse"
-    DROP = "Drop"
-
-
 class ManagementMode(StrEnum):
     """How far the declaration rules the table: only `FULL` ever creates or alters it."""
 
@@ -96,7 +89,8 @@ class TableDeclaration:
     identifier: tuple[str, ...]
     columns: tuple[Column, ...] = ()
     identifier_columns: tuple[str, ...] | None = None
-    removed_columns: RemovedColumns = RemovedColumns.REFUSE
+    removed_columns: Container[str] = ()
+    """Columns that may be dropped, by their dotted paths: any other that the table has must be declared."""
     partitioning: tuple[PartitionColumn, ...] | None = None
     sort_order: tuple[SortColumn, ...] | None = None
     format_version: FormatVersion | None = None

@@ -55,7 +55,7 @@ class Column(FieldAttributes):
 class TableSchema(ApiModel):
     columns: tuple[Column, ...] = Field(min_length=1, max_length=2000)
     identifier_columns: tuple[ColumnPath, ...] | None = Field(default=None, max_length=12)
-    removed_columns: Literal["Refuse", "Drop"] = "Refuse"
+    removed_columns: tuple[ColumnPath, ...] = Field(default=(), max_length=256)
 
 
 PartitionTransform = Annotated[

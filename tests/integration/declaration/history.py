@@ -15,7 +15,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from tableformat.declaration import Column, NestedAttributes, RemovedColumns, SortColumn, TableDeclaration
+from tableformat.declaration import Column, NestedAttributes, SortColumn, TableDeclaration
+from tests.every_column import EVERY_COLUMN
 from tests.integration.declaration.declaring import apply, column, create, partition
 
 Row = dict[str, Any]
@@ -122,7 +123,7 @@ def steps() -> Iterator[Step]:
     yield step("fields inside a map are added, renamed and widened", rebuild_attributes)
 
     del columns["note"]
-    layout["removed_columns"] = RemovedColumns.DROP
+    layout["removed_columns"] = EVERY_COLUMN
     yield step("a column is dropped", lambda row: row.pop("note"))
 
     columns["note"] = column("note", "int")

@@ -7,8 +7,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from tableformat.catalogs import SqlConfig, open_catalog
-from tableformat.declaration import RemovedColumns, SortColumn, TableDeclaration
+from tableformat.declaration import SortColumn, TableDeclaration
 from tests.conftest import unique
+from tests.every_column import EVERY_COLUMN
 from tests.integration.declaration.declaring import apply, column, create, partition
 from tests.integration.declaration.history import IDENTIFIER, Row, live, seen_by_pyiceberg, steps
 from tests.servers.spark import LocalSpark
@@ -92,7 +93,7 @@ def test_spark_reads_and_writes_every_row_after_every_evolution(spark: LocalSpar
     slim = TableDeclaration(
         IDENTIFIER,
         (*(each for each in grown.columns if each.name != "title"), column("theirs", "struct<p: long>")),
-        removed_columns=RemovedColumns.DROP,
+        removed_columns=EVERY_COLUMN,
         sort_order=(),
     )
     assert [change.sentence for change in apply(catalog, slim, table).changes] == [

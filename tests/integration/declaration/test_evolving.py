@@ -8,7 +8,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import CommitTableResponse, Table
 
-from tableformat.declaration import ManagementMode, RefusalKind, RemovedColumns, SortColumn, TableContendedError
+from tableformat.declaration import ManagementMode, RefusalKind, SortColumn, TableContendedError
+from tests.every_column import EVERY_COLUMN
 from tests.integration.declaration.conftest import REACHABLE_BY_OTHERS
 from tests.integration.declaration.declaring import apply, column, create, declare, metadata_bytes, partition
 
@@ -20,7 +21,7 @@ def test_everything_changes_in_one_commit(catalog: Catalog) -> None:
         column("b2", previous_names=("b",), doc="renamed"),
         column("a", "long"),
         column("d", "struct<x: int>"),
-        removed_columns=RemovedColumns.DROP,
+        removed_columns=EVERY_COLUMN,
         partitioning=(partition("b2"),),
         sort_order=(SortColumn("a"),),
         properties={"new": "2"},

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import update_table_metadata
 
-from tableformat.catalogs.format_v3 import WritableMetadataV3
 from tableformat.declaration import (
     Column,
     Difference,
@@ -62,7 +61,7 @@ def created(declaration: TableDeclaration, *, format_version: int | None = None)
                 "last-column-id": common["last_column_id"],
             }
         )
-    return TableMetadataV2(**common) if version == 2 else WritableMetadataV3(**common, next_row_id=0)
+    return TableMetadataV2(**common) if version == 2 else TableMetadataV3(**common, next_row_id=0)
 
 
 def with_a_row(metadata: TableMetadata) -> TableMetadata:

@@ -2,7 +2,8 @@
 
 import json
 
-from tableformat.declaration import RemovedColumns, difference, render_json, render_text
+from tableformat.declaration import difference, render_json, render_text
+from tests.every_column import EVERY_COLUMN
 from tests.unit.declaration.tables import column, created, declare, with_a_row
 
 
@@ -12,7 +13,7 @@ def test_a_plan_reads_like_a_pull_request() -> None:
         column("city", previous_names=("town",)),
         column("amount", "long"),
         column("new", "list<int>"),
-        removed_columns=RemovedColumns.DROP,
+        removed_columns=EVERY_COLUMN,
     )
     assert render_text(difference(wanted, table)) == (
         "~ rename column town to city\n"

@@ -10,10 +10,10 @@ from tableformat.declaration import (
     NestedAttributes,
     Refusal,
     RefusalKind,
-    RemovedColumns,
     TableDeclaration,
     difference,
 )
+from tests.every_column import EVERY_COLUMN
 from tests.unit.declaration.tables import (
     column,
     created,
@@ -27,7 +27,7 @@ from tests.unit.declaration.tables import (
     with_a_row,
 )
 
-DROP = RemovedColumns.DROP
+DROP = EVERY_COLUMN
 
 
 def the_refusal(declaration: TableDeclaration, metadata: TableMetadata) -> Refusal:
@@ -103,7 +103,7 @@ def test_another_initial_default_is_refused() -> None:
 def test_a_lost_line_is_refused_by_default() -> None:
     refusal = the_refusal(declare(column("a")), created(declare(column("a"), column("b", "int"))))
     assert (refusal.kind, refusal.field) == (RefusalKind.REMOVED_COLUMN, "schema.columns[b]")
-    assert "removedColumns: Drop" in refusal.remedy
+    assert "in schema.removedColumns" in refusal.remedy
 
 
 def test_a_column_is_dropped_where_the_declaration_says_so() -> None:
@@ -111,6 +111,16 @@ def test_a_column_is_dropped_where_the_declaration_says_so() -> None:
     found = difference(declare(column("a"), removed_columns=DROP), table)
     assert sentences(found) == ["drop column b: int"]
     assert ids(evolved(table, found)) == {"a": 1}
+
+
+def test_only_columns_that_are_listed_may_go() -> None:
+    table = created(declare(column("a", "struct<x: int, y: int>"), column("b", "int"), column("c", "int")))
+    listed = declare(column("a", "struct<y: int>"), column("c", "int"), removed_columns=("a.x", "b"))
+    assert sentences(difference(listed, table)) == ["drop column a.x: int", "drop column b: int"]
+    lost = declare(column("a", "struct<y: int>"), removed_columns=("a.x", "b"))
+    refusal = the_refusal(lost, table)
+    assert (refusal.kind, refusal.field) == (RefusalKind.REMOVED_COLUMN, "schema.columns[c]")
+    assert "listing c in schema.removedColumns" in refusal.remedy
 
 
 def test_a_dropped_column_never_comes_back() -> None:
