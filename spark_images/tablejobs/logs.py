@@ -7,11 +7,15 @@ import sys
 from tableformat.logs import JsonFormatter, TextFormatter
 from tableformat.maintenance.driver_environment import LOG_FORMAT
 from tableformat.maintenance.job import MaintenanceJob
+from tableformat.secrets import KNOWN, SecretFilter, learn_environment
 
 
 def set_up_logs(job: MaintenanceJob) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if os.environ.get(LOG_FORMAT) == "json" else TextFormatter())
+    learn_environment()
+    KNOWN.learn({"uri": getattr(job.catalog, "uri", ""), **job.catalog.properties})
+    handler.addFilter(SecretFilter(KNOWN))
     handler.addFilter(_About(table=".".join(job.identifier), run=job.run_id))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for ours in ("tablejobs", "tableformat"):

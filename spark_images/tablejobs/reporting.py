@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from tableformat.maintenance import driver_environment as variables
 from tableformat.maintenance.compaction import CompactionResult, Progress
 from tableformat.maintenance.job import JobReport, MaintenanceJob, RunReference
+from tableformat.secrets import KNOWN
 
 if TYPE_CHECKING:
     from kubernetes import client
@@ -82,6 +83,7 @@ class Reporter:
     def finished(self, report: JobReport) -> None:
         level = logging.INFO if report.succeeded else logging.ERROR
         logger.log(level, "%s", report.message, extra={"reason": report.reason})
+        report = report.model_copy(update={"message": KNOWN.hide(report.message)})
         path = Path(os.environ.get(variables.TERMINATION_LOG, TERMINATION_LOG))
         if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
             path.write_text(report.to_termination_message())

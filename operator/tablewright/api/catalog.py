@@ -69,7 +69,12 @@ class GlueStore(ApiModel):
 
 class HiveStore(ApiModel):
     uri: Annotated[
-        str, Written(r"^thrift://[^\s/@]+$", 1024, "a metastore's address: write one such as thrift://host:9083")
+        str,
+        Written(
+            r"^thrift://[^\s/@,]+(,thrift://[^\s/@,]+)*$",
+            1024,
+            "a metastore's address: write one such as thrift://host:9083, or several with commas between them",
+        ),
     ]
 
 
@@ -77,13 +82,19 @@ class SqlStore(ApiModel):
     uri: Annotated[
         str,
         Written(
-            r"^[a-z0-9+]+://([^\s:@/]*@)?[^\s@]*$",
+            r"^[a-z0-9+]+://(/[^\x00-\x1f\x7f]*|([^\s:@/]*@)?[^\s@/]*(/[^\x00-\x1f\x7f@]*)?)$",
             1024,
             "a database's address without a password: write one such as postgresql+psycopg2://user@host/database",
             shortest=1,
             is_secret=True,
         ),
     ]
+    catalog_name: (
+        Annotated[
+            str, Written(r"^[^\x00-\x1f\x7f]+$", 253, "a catalog's name: leave out control characters", shortest=1)
+        ]
+        | None
+    ) = None
 
 
 class Storage(ApiModel):
@@ -108,14 +119,29 @@ class TableCatalogSpec(ApiModel):
 
     @model_validator(mode="after")
     def _is_one_kind_of_catalog(self) -> Self:
-        kinds = (self.config_map, self.dynamo_db, self.rest, self.glue, self.hive, self.sql)
-        if sum(kind is not None for kind in kinds) != 1:
+        if len(self._types()) != 1:
             raise ValueError("name exactly one kind of catalog: configMap, dynamoDB, rest, glue, hive or sql")
         if (self.rest is None) != (self.warehouse is not None):
             raise ValueError(
                 "give warehouse with every kind of catalog but rest, whose server says itself where files are kept"
             )
         return self
+
+    @property
+    def type(self) -> str:
+        """The field that says where pointers live."""
+        return self._types()[0]
+
+    def _types(self) -> list[str]:
+        stores = {
+            "configMap": self.config_map,
+            "dynamoDB": self.dynamo_db,
+            "rest": self.rest,
+            "glue": self.glue,
+            "hive": self.hive,
+            "sql": self.sql,
+        }
+        return [name for name, store in stores.items() if store is not None]
 
     def said(self) -> dict[str, Any]:
         """What the catalog says of its tables' maintenance, as dotted names and values."""
@@ -157,7 +183,9 @@ class TableCatalog(KubernetesResource):
                 | {_DYNAMODB_NAMES[key]: value for key, value in credentials.items() if key in _DYNAMODB_NAMES},
             )
         if spec.sql is not None:
-            return SqlConfig(name=name, uri=spec.sql.uri, warehouse=warehouse, properties=properties)
+            # The database knows its tables by their catalog's name, which may be none to Kubernetes.
+            own = spec.sql.catalog_name or name
+            return SqlConfig(name=own, uri=spec.sql.uri, warehouse=warehouse, properties=properties)
         if spec.config_map is not None:
             return ConfigMapConfig(
                 name=name,

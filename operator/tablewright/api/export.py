@@ -30,7 +30,7 @@ _NOT_DECLARED = frozenset({TableProperties.DEFAULT_NAME_MAPPING})
 
 
 class NotExportableError(PermanentError):
-    """A table that no ManagedTable can stand for; the message says why."""
+    """A table that no ManagedTable can stand for, or a catalog that no TableCatalog can; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""The catalog of a table that is exported, as the TableCatalog that leads to it: without one, a folder's embedded
-catalog would be meant, and `apply` would make an empty table there.
+"""The catalog of a table that is exported, as the TableCatalog that leads to it. Without one the declaration would not
+be about this table, so what no TableCatalog can stand for is an error.
 
 No key and no password is written. What is not written, and what has no words in a TableCatalog, is named in a note.
 """
@@ -12,37 +12,39 @@ from typing import Any
 from sqlalchemy import URL, make_url
 
 from tableformat.catalogs import PyIcebergConfig
+from tableformat.secrets import is_secret
 from tablewright.api.admission import admit
-from tablewright.api.export import object_name
+from tablewright.api.export import NotExportableError
 from tablewright.api.objects import API_VERSION, KubernetesObject
 
-_SECRET = re.compile(r"token|credential|secret|password|access-key|\.key", re.IGNORECASE)
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# What a TableCatalog has a field for; `type` tells which of its own fields.
+_FIELDS = frozenset(
+    {"type", "uri", "warehouse", "s3.endpoint", "s3.region", "glue.id", "glue.region", "glue.endpoint"}
+    | {"table-name", "dynamodb.region", "dynamodb.endpoint"}
+)
 
 
 @dataclass(frozen=True)
 class ExportedCatalog:
-    manifest: KubernetesObject | None
-    """None where no TableCatalog can stand for it; a note says why."""
+    manifest: KubernetesObject
     notes: tuple[str, ...]
-
-
-def name_of_catalog(config: PyIcebergConfig) -> str:
-    """What its TableCatalog is called. A SQL database knows its tables by their catalog's name, which cannot change
-    then; to all others it is a name among people, and `my_lake` is no name to Kubernetes."""
-    is_fixed = config.properties.get("type") == "sql" or _NAME.fullmatch(config.name)
-    return config.name if is_fixed else object_name(config.name)
 
 
 def export_catalog(
     config: PyIcebergConfig, location: str, identifier: tuple[str, ...], *, name: str, namespace: str
 ) -> ExportedCatalog:
-    """`config` is what the table at `location` was found by, and `name` what its TableCatalog is called."""
+    """`config` is what the table at `location` was found by, and `name` what its TableCatalog is called.
+
+    Raises `NotExportableError`.
+    """
     given, kind = dict(config.properties), config.properties.get("type", "")
     notes = [
-        f"{key} is not written: give it in a Secret, or in the environment"
+        f"{key} is not written: give it in a Secret, or in the environment" for key in sorted(given) if is_secret(key)
+    ]
+    notes += [
+        f"{key} is not written: a TableCatalog has no field for it"
         for key in sorted(given)
-        if _SECRET.search(key)
+        if key not in _FIELDS and not is_secret(key)
     ]
     warehouse = given.get("warehouse") or _warehouse(location, identifier)
     spec: dict[str, Any]
@@ -57,10 +59,16 @@ def export_catalog(
         case "glue":
             glue = {"catalogId": given.get("glue.id"), "region": given.get("glue.region")}
             spec = {"glue": _said({**glue, "endpoint": given.get("glue.endpoint")}), "warehouse": warehouse}
+        case "dynamodb":
+            dynamodb = {"tableName": given.get("table-name"), "region": given.get("dynamodb.region")}
+            spec = {"dynamoDB": _said({**dynamodb, "endpoint": given.get("dynamodb.endpoint")}), "warehouse": warehouse}
         case "sql":
-            spec = {"sql": {"uri": _without_password(given.get("uri", ""), notes)}, "warehouse": warehouse}
+            sql = {"uri": _without_password(given.get("uri", ""), notes)}
+            if config.name != name:
+                sql["catalogName"] = config.name
+            spec = {"sql": sql, "warehouse": warehouse}
         case _:
-            return ExportedCatalog(None, (f"a catalog of type {kind or 'unknown'} has no TableCatalog: declare one",))
+            raise _not_exportable(config, f"there is no such thing for a catalog of type {kind or 'unknown'}")
     storage = _said({"endpoint": given.get("s3.endpoint"), "region": given.get("s3.region")})
     if storage:
         spec["storage"] = storage
@@ -71,12 +79,16 @@ def export_catalog(
         "spec": spec,
     }
     problems = admit(manifest)
-    if kind == "sql" and not _NAME.fullmatch(name):
-        why = f"the database has the table under the catalog {name!r}, and nothing in Kubernetes can be called that"
-        return ExportedCatalog(None, (f"its TableCatalog is not written: {why}",))
     if problems:
-        return ExportedCatalog(None, (f"its TableCatalog is not written, because {problems[0]}: declare one",))
+        raise _not_exportable(config, str(problems[0]))
     return ExportedCatalog(manifest, tuple(notes))
+
+
+def _not_exportable(config: PyIcebergConfig, why: str) -> NotExportableError:
+    return NotExportableError(
+        f"the TableCatalog of catalog {config.name} cannot be written: {why}. Declare it yourself, and name it with "
+        "--catalog-ref"
+    )
 
 
 def _said(values: dict[str, str | None]) -> dict[str, str]:
@@ -95,6 +107,9 @@ def _without_password(uri: str, notes: list[str]) -> str:
     if url.password is not None:
         notes.append("the database's password is not written: give it as its driver takes it, such as in PGPASSWORD")
         url = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, url.query)
+    for name in filter(is_secret, url.query):
+        notes.append(f"{name} in the database's address is not written: give it as its driver takes it")
+        url = url.difference_update_query([name])
     if url.get_backend_name() == "sqlite" and url.database:
         url = url.set(database=str(Path(url.database).resolve()))
     return url.render_as_string(hide_password=False)

@@ -61,7 +61,12 @@ WebAddress = Annotated[
 ]
 StorageLocation = Annotated[
     str,
-    Written(r"^(s3|s3a|file)://[^\s#?]+$", 1024, "a location: write s3://, s3a:// or file://, and a path", shortest=1),
+    Written(
+        r"^((s3|s3a)://[^\s#?]+|file://[^\x00-\x1f\x7f#?]+|/[^\x00-\x1f\x7f]+)$",
+        1024,
+        "a location: write s3://, s3a:// or file:// and a path without # and ?, or a local path from / on",
+        shortest=1,
+    ),
 ]
 Region = Annotated[str, Field(min_length=1, max_length=64)]
 LabelKey = Annotated[

@@ -3,6 +3,7 @@ folder's declaration. Whatever cannot be found is named, with the nearest name t
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pyiceberg.utils.config import Config
 
 from tableformat.catalogs import CatalogConfig, PyIcebergConfig, open_existing
 from tableformat.errors import TablewrightError
+from tableformat.secrets import KNOWN
 from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.table import ManagedTable
@@ -41,7 +43,7 @@ class AddressOptions:
     catalog: str | None = None
     uri: str | None = None
     properties: Sequence[str] = ()
-    folder: Path | None = None
+    folders: Sequence[Path] = ()
     state: Path | None = None
 
 
@@ -72,11 +74,11 @@ def address(name: str, options: AddressOptions) -> AddressedTable:
 
 def place(name: str, options: AddressOptions) -> AddressedTable:
     """Where a table of this name is or would be; its catalog is there."""
-    if options.folder is not None:
+    if options.folders:
         if options.catalog is not None or options.uri is not None:
             raise InputError("give a folder with -f, or a catalog with --catalog or --catalog-uri, not both")
-        declarations = read_folder(options.folder)
-        return _place_declared(find_declared(name, declarations), declarations, options.folder, options.state)
+        declarations = read_folder(*options.folders)
+        return _place_declared(find_declared(name, declarations), declarations, options.folders, options.state)
     config = catalog_config(options)
     identifier = _identifier(name)
     opened = _open(config)
@@ -132,18 +134,18 @@ def find_declared(name: str, declarations: Declarations) -> ManagedTable:
 
 
 def address_declared(
-    table: ManagedTable, declarations: Declarations, folder: Path, state: Path | None
+    table: ManagedTable, declarations: Declarations, folders: Sequence[Path], state: Path | None
 ) -> AddressedTable:
     """A table of a folder that is read already, which is there."""
-    found = _place_declared(table, declarations, folder, state)
+    found = _place_declared(table, declarations, folders, state)
     found.load()
     return found
 
 
 def _place_declared(
-    table: ManagedTable, declarations: Declarations, folder: Path, state: Path | None
+    table: ManagedTable, declarations: Declarations, folders: Sequence[Path], state: Path | None
 ) -> AddressedTable:
-    own = state_folder(folder, state)
+    own = state_folder(folders, state)
     catalog = catalog_of(table, declarations.catalogs, own)
     config = catalog.config({})
     state_of_folder = EmbeddedState(own)
@@ -152,7 +154,8 @@ def _place_declared(
     policy = policy_of(table, declarations)
     opened = None if is_embedded_and_unmade(declarations.catalogs, own) else _open(config)
     if opened is None:
-        raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `tablewright apply -f {folder}`")
+        command = shlex.join(["tablewright", "apply", *(word for each in folders for word in ("-f", str(each)))])
+        raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `{command}`")
     return AddressedTable(config, opened, table.identifier, known, catalog, policy)
 
 
@@ -168,10 +171,11 @@ def _properties(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InputError(f"--property {text!r}: write key=value, such as s3.region=ap-south-1")
+            raise InputError("--property: write key=value, such as s3.region=ap-south-1")  # the text may be a secret
         if key in found:
             raise InputError(f"--property {key} is given twice")
         found[key] = value
+    KNOWN.learn(found)
     return found
 
 
@@ -180,12 +184,17 @@ def _configured(known: Config, name: str) -> dict[str, str] | None:
         found = known.get_catalog_config(name)
     except ValueError as error:
         raise InputError(f"PyIceberg's configuration: {error}") from None
-    return None if found is None else {key: str(value) for key, value in found.items()}
+    if found is None:
+        return None
+    properties = {key: str(value) for key, value in found.items()}
+    KNOWN.learn(properties)
+    return properties
 
 
 def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> PyIcebergConfig:
     """What is configured of a catalog is used where somebody named that catalog."""
     known = {"uri": uri, **properties}
+    KNOWN.learn(known)
     known.setdefault("type", _type_of(name or BY_ADDRESS, known))
     if known["type"] != "sql":
         configured = (_configured(Config(), name) or {}) if name else {}
@@ -196,7 +205,8 @@ def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> PyIceb
 
 def _with_warehouse(properties: Mapping[str, str]) -> dict[str, str]:
     """The warehouse is where new tables go; a table that is there knows its own place."""
-    return {"warehouse": NO_WAREHOUSE, **properties} if properties.get("type") == "sql" else dict(properties)
+    chooses_itself = properties.get("type", "").lower() in ("sql", "dynamodb")
+    return {"warehouse": NO_WAREHOUSE, **properties} if chooses_itself else dict(properties)
 
 
 def _only_catalog(uri: str) -> str:
@@ -227,18 +237,21 @@ def _type_of(name: str, properties: Mapping[str, str]) -> str:
     except ValueError:
         uri = properties.get("uri")
         what = f"what kind of catalog {uri!r} is cannot be told from it" if uri else "it has no uri"
-        raise InputError(f"catalog {name}: {what}: give --property type=rest|sql|hive|glue") from None
+        raise InputError(f"catalog {name}: {what}: give --property type=rest|sql|hive|glue|dynamodb") from None
     return kind.value if kind is not None else "rest"
 
 
 def _checked(config: PyIcebergConfig) -> PyIcebergConfig:
     """Opening a file of SQLite would create it; somebody who mistyped its name wants to know."""
-    file = re.fullmatch(r"sqlite:///([^?]+)(\?.*)?", config.properties.get("uri", ""))
-    if file is None:
+    from sqlalchemy import make_url
+
+    uri = config.properties.get("uri", "")
+    file = make_url(uri).database if re.match(r"sqlite(\+\w+)?:///", uri) else None
+    if not file or file == ":memory:":
         return config
-    path = Path(file[1])
+    path = Path(file)
     if not path.is_file():
-        raise InputError(f"there is no file {path}, which {config.properties['uri']} names")
+        raise InputError(f"there is no file {path}, which {uri} names")
     if path.resolve() == database(path.parent):  # a folder's own, addressed without its declarations
         refuse_a_copy(path.parent)
     return config

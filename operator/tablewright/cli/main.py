@@ -5,6 +5,7 @@ Also `kubectl tablewright`, under its other name `kubectl-tablewright`.
 
 import inspect as python_inspect
 import sys
+import traceback
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
@@ -169,6 +170,18 @@ def operator(
 
 
 def main() -> None:
+    from tableformat.secrets import RedactedStream, learn_environment
+
+    learn_environment()
+    shown = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (RedactedStream(stream) for stream in shown)
+    try:
+        _main()
+    finally:
+        sys.stdout, sys.stderr = shown
+
+
+def _main() -> None:
     try:
         # Not Typer's own ending: it draws a box around a mistake, and scripts look for one line.
         code = app(standalone_mode=False)
@@ -176,8 +189,9 @@ def main() -> None:
         sys.exit(_complain(mistake))
     except Exception as error:
         code = _exit_code(error)
-        if code is None:
-            raise
+        if code is None:  # printed here: after this, nothing looks for secrets in it
+            sys.stderr.write(traceback.format_exc())
+            sys.exit(1)
         for line in _told(error).splitlines() or [type(error).__name__]:
             sys.stderr.write(f"error: {line}\n")
     if code == ExitCode.INTERRUPTED:

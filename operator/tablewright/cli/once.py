@@ -1,5 +1,5 @@
-"""Commands whose options may be given once. Of an option that is given twice, the last would count and the first be
-silently forgotten: `apply -f one -f two` would apply the half.
+"""Commands whose options may be given once, unless they are lists. Of another that is given twice, the last would count
+and the first be silently forgotten.
 """
 
 from typing import Any

@@ -22,11 +22,15 @@ Properties = Annotated[
     list[str] | None,
     typer.Option("--property", metavar="KEY=VALUE", help="A property of the catalog or its storage; may be repeated."),
 ]
-Folder = Annotated[Path | None, typer.Option("--filename", "-f", help="A folder of declarations, or one file of them.")]
-DeclaredFolder = Annotated[Path, typer.Option("--filename", "-f", help="A YAML file, or a folder of them.")]
+_FILENAME = "YAML file, folder of YAML files, or - for standard input; may be repeated."
+Folders = Annotated[list[Path] | None, typer.Option("--filename", "-f", help=_FILENAME)]
+DeclaredFolders = Annotated[list[Path], typer.Option("--filename", "-f", help=_FILENAME)]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse objects of other kinds instead of skipping them.")]
 State = Annotated[
     Path | None,
-    typer.Option(help="Where the embedded catalog, warehouse and history are kept (default: FOLDER/.tablewright)."),
+    typer.Option(
+        help="Folder of the embedded catalog, warehouse and history (default: .tablewright beside the first -f)."
+    ),
 ]
 Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="A kubeconfig file (default: kubectl's own).")]
 Context = Annotated[str | None, typer.Option("--context", help="A context of the kubeconfig.")]

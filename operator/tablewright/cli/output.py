@@ -8,9 +8,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import datetime
+from enum import Enum, StrEnum
 from typing import IO, Any
 
 
@@ -61,14 +62,37 @@ def show(form: OutputFormat, columns: Sequence[Column], rows: Sequence[Sequence[
         echo(table_text(columns, rows, wide=form is OutputFormat.WIDE, colour=has_colour(sys.stdout)))
 
 
-def ids_as_text(document: Any) -> Any:
-    """Snapshot ids have up to 19 digits, and many readers of JSON, jq 1.6 for one, round numbers of more than 15."""
-    if isinstance(document, dict):
-        return {
-            key: str(value) if isinstance(value, int) and _ID.fullmatch(str(key)) else ids_as_text(value)
-            for key, value in document.items()
-        }
-    return [ids_as_text(item) for item in document] if isinstance(document, list | tuple) else document
+def document_of(value: Any) -> Any:
+    """A result as programs get it: fields in camelCase as in the API, absent ones left out, snapshot ids as text.
+
+    Snapshot ids have up to 19 digits, and many readers of JSON, jq 1.6 for one, round numbers of more than 15. The keys
+    of a mapping are data, such as the names of refs, and stay as they are.
+    """
+    fields = _fields(value)
+    if fields is not None:
+        return {camel_case(name): _member(name, inner) for name, inner in fields.items() if inner is not None}
+    if isinstance(value, Mapping):
+        return {str(key): _member(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [document_of(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.title() for word in others)
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass or of a pydantic model; None for any other value."""
+    names = getattr(type(value), "model_fields", None) or getattr(type(value), "__dataclass_fields__", None)
+    return None if names is None else {name: getattr(value, name) for name in names}
+
+
+def _member(name: str, value: Any) -> Any:
+    return str(value) if isinstance(value, int) and _ID.fullmatch(name) else document_of(value)
 
 
 def as_json(document: Any) -> str:

@@ -4,7 +4,7 @@ import re
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -24,9 +24,9 @@ from tablewright.cli.output import (
     OutputFormat,
     as_json,
     as_yaml,
+    document_of,
     echo,
     has_colour,
-    ids_as_text,
     size,
     table_text,
     tell,
@@ -38,6 +38,7 @@ _Options = TypeVar("_Options", bound=BaseModel)
 _ORDERED_COLUMN = re.compile(
     r"(?P<column>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE | re.DOTALL
 )
+_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 _FIGURES = ("data_files", "small_files", "delete_files", "data_bytes", "records", "snapshots", "manifests")
 
 
@@ -118,13 +119,16 @@ def order_option(name: str, texts: Sequence[str]) -> list[dict[str, object]]:
 
 
 def time_option(name: str, text: str) -> datetime:
+    """A date without a time is its midnight in UTC."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--{name}: {text!r} is not a time: write one such as 2026-09-30T23:59:59Z") from None
-    if when.tzinfo is None:
-        raise InputError(f"--{name}: {text!r} has no zone: write one such as 2026-09-30T23:59:59Z")
-    return when
+        raise InputError(f"--{name}: {text!r} is not a time. Use a form such as 2026-09-30T23:59:59Z.") from None
+    if when.tzinfo is not None:
+        return when
+    if _DATE.fullmatch(text):
+        return when.replace(tzinfo=UTC)
+    raise InputError(f"--{name}: {text!r} has no time zone. Use a form such as 2026-09-30T23:59:59Z.")
 
 
 def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, output: OutputFormat) -> None:
@@ -133,9 +137,8 @@ def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, out
             "table": found.name,
             "operation": work.operation,
             "run": run_id,
-            **report.model_dump(mode="json", exclude_defaults=True),
+            **document_of(report),
         }
-        document = ids_as_text(document | {"succeeded": report.succeeded, "message": report.message})
         echo(as_json(document) if output is OutputFormat.JSON else as_yaml(document).rstrip())
         return
     if not report.succeeded:

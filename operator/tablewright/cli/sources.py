@@ -1,5 +1,6 @@
 """Where `get` and `describe` find objects: in a cluster, or in a folder and what `apply` remembers of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,14 +35,14 @@ def kind_named(word: str) -> str:
 
 @dataclass(frozen=True)
 class FolderSource:
-    path: Path
+    paths: Sequence[Path]
     state: Path
 
     def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
         from tablewright.embedded.folder import read_folder
         from tablewright.embedded.state import EmbeddedState
 
-        declarations, remembered = read_folder(self.path), EmbeddedState(self.state)
+        declarations, remembered = read_folder(*self.paths), EmbeddedState(self.state)
         remembered.look()
         found: list[KubernetesObject]
         if kind == "MaintenanceRun":

@@ -194,7 +194,7 @@ def _levels(
     table: ManagedTable, policies: Iterable[TablePolicy], catalog: TableCatalog | None
 ) -> list[tuple[str, dict[str, Any]]]:
     """The strongest first. Of policies the higher priority wins, and among equals the first by name."""
-    matching = [policy for policy in policies if _matches(policy, table)]
+    matching = [policy for policy in policies if selects(policy, table)]
     matching.sort(key=lambda policy: (-policy.spec.priority, policy.metadata.name))
     levels = [("table", table.spec.said())]
     levels += [(f"policy/{policy.metadata.name}", policy.spec.said()) for policy in matching]
@@ -203,7 +203,8 @@ def _levels(
     return [*levels, ("default", BUILT_IN)]
 
 
-def _matches(policy: TablePolicy, table: ManagedTable) -> bool:
+def selects(policy: TablePolicy, table: ManagedTable) -> bool:
+    """Whether the policy holds for the table: by its labels, in its own namespace."""
     same = policy.metadata.namespace == table.metadata.namespace
     return same and policy.spec.selector.selects(table.metadata.labels)
 

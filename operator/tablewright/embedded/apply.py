@@ -7,6 +7,7 @@ what it had committed.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pyiceberg.catalog import Catalog
 
@@ -82,7 +83,7 @@ def apply_folder(
     memory = HealthMemory()
     with state.locked():
         state.refuse_other_tables(declarations.tables)
-        for key in state.forget_others(declarations.tables, declarations.source):
+        for key in state.forget_others(declarations.tables, declarations.given):
             yield TableForgotten(key)
         world = _FolderWorld(declarations, state, now)
         for declared in declarations.tables:
@@ -98,12 +99,12 @@ def _apply_table(
     *,
     by_itself: bool,
 ) -> Iterator[Event]:
-    table = state.with_status(declared, now(), world.source)
+    table = state.with_status(declared, now(), world.source_of(declared))
     interrupted = [run for run in state.runs_of(table) if not run.status.is_finished]
     for run in interrupted:
         yield from world.carry_out(table, run)
     for number in range(MOST_PASSES):
-        table = state.with_status(declared, now(), world.source)
+        table = state.with_status(declared, now(), world.source_of(declared))
         if number == 0 and not by_itself:
             table = tried_again(table)
         outcome = reconcile_table(table, world, memory, now())
@@ -111,7 +112,7 @@ def _apply_table(
             yield from world.carry_out(table, world.run_named(table, outcome.started.name))
         elif outcome.look_again_at is None or outcome.look_again_at > now():
             break
-    yield TableDone(state.with_status(declared, now(), world.source))
+    yield TableDone(state.with_status(declared, now(), world.source_of(declared)))
 
 
 def tried_again(table: ManagedTable) -> ManagedTable:
@@ -133,8 +134,10 @@ class _FolderWorld:
         self._declarations = declarations
         self._state = state
         self._now = now
-        self.source = declarations.source
         self._opened: dict[tuple[str, str], Catalog] = {}
+
+    def source_of(self, table: ManagedTable) -> Path:
+        return self._declarations.sources[table.key]
 
     def open_catalog(self, table: ManagedTable) -> Catalog:
         catalog = self.catalog_of(table)

@@ -5,6 +5,7 @@ into a number and a date. A key that is there twice in one mapping is an error, 
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem
+
+STANDARD_INPUT = Path("-")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,15 @@ class Document:
             path, positions = path[:-1], self.values
         position = positions.get(path, self.values[()])
         return f"{self.file}:{position.line}:{position.column}"
+
+    def part(self, path: FieldPath) -> "Document":
+        """The object at this path, as a document of its own."""
+        value, deep = self.value, len(path)
+        for step in path:
+            value = value[step]
+        names = {inner[deep:]: place for inner, place in self.names.items() if inner[:deep] == path}
+        values = {inner[deep:]: place for inner, place in self.values.items() if inner[:deep] == path}
+        return Document(self.file, value, names, values)
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
 
 def read_documents(file: Path) -> Iterator[Document | BrokenYaml]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         yield BrokenYaml(str(file), f"is not UTF-8 text (byte {error.start})")
         return

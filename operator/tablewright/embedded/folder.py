@@ -1,4 +1,6 @@
-"""Reads a file or a folder of YAML into values, and reports everything that is wrong with it at once.
+"""Reads files and folders of YAML, or standard input, into values, and reports everything that is wrong at once.
+
+Objects of other kinds, which a GitOps folder is full of, are skipped and counted.
 
 An object is judged twice: by the rules of the API server (`api.admission`), so that what passes here passes there, and
 by the models, which also know what a CRD cannot say, such as whether a cron expression is one.
@@ -7,6 +9,8 @@ by the models, which also know what a CRD cannot say, such as whether a cron exp
 import contextlib
 import os
 import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -17,15 +21,19 @@ from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem, admit, as_stored
 from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import InvalidObjectError, KubernetesObject, KubernetesResource, Metadata, parse
+from tablewright.api.objects import GROUP, InvalidObjectError, KubernetesObject, KubernetesResource, Metadata, parse
 from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import CatalogReference, ManagedTable
-from tablewright.embedded.documents import BrokenYaml, Document, read_documents
+from tablewright.decide.policy import selects
+from tablewright.embedded.catalogs import EMBEDDED_CATALOG
+from tablewright.embedded.documents import STANDARD_INPUT, BrokenYaml, Document, read_documents
 
 _KINDS: dict[str, type[KubernetesResource]] = {
     kind.kind_name: kind for kind in (ManagedTable, TableCatalog, TablePolicy, MaintenanceRun)
 }
+
+_RUN_NOTE = "a MaintenanceRun is a cluster's to carry out: it is ignored here, use `tablewright run`"
 
 
 class Judge(StrEnum):
@@ -65,27 +73,35 @@ class Declarations:
     catalogs: tuple[TableCatalog, ...]
     policies: tuple[TablePolicy, ...]
     tables: tuple[ManagedTable, ...]
-    source: Path
-    """The file or folder that they are from."""
+    sources: Mapping[tuple[str, str], Path]
+    """For each table, the file or folder that was given and has it."""
+    given: tuple[Path, ...]
+    """The files and folders that were given: what is not in them any more is gone. Of standard input nobody knows."""
     notes: tuple[str, ...] = ()
     """What is there and is not for a folder, a line each."""
 
 
-def read_folder(path: Path) -> Declarations:
-    """What `apply` works from. A type or a column that the table library cannot make sense of is not a finding here: it
-    becomes a condition of its own table, and the others are served."""
-    found = _read(path)
+def read_folder(*paths: Path, strict: bool = False) -> Declarations:
+    """What `apply` works from. `strict` refuses objects of other kinds.
+
+    A type or a column that the table library cannot make sense of is not a finding here: it becomes a condition of its
+    own table, and the others are served.
+    """
+    found = _read(paths, strict=strict)
+    for document, problem in found.missing_catalogs():
+        found.report(document, problem, Judge.FOLDER)
     if found.findings:
         raise InvalidFolderError(sorted(found.findings, key=_in_order))
     return Declarations(
         tuple(found.catalogs.values()),
         tuple(found.policies.values()),
         tuple(found.tables.values()),
-        source=path.resolve(),
-        notes=tuple(
-            f"{document.place(Problem(('kind',), ''))}: a MaintenanceRun is a cluster's to carry out: it is ignored "
-            "here, use `tablewright run`"
-            for document in found.runs
+        sources=found.sources,
+        given=tuple(path.resolve() for path in paths if path != STANDARD_INPUT),
+        notes=(
+            *found.skipped_note(),
+            *found.idle_policies(),
+            *(f"{document.place(Problem(('kind',), ''))}: {_RUN_NOTE}" for document in found.runs),
         ),
     )
 
@@ -94,14 +110,24 @@ def read_folder(path: Path) -> Declarations:
 class Validation:
     objects: int
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    """What a cluster may take, and `plan` and `apply` do not."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Objects of other kinds: how many of each."""
 
 
-def validate_folder(path: Path) -> Validation:
+def validate_folder(*paths: Path, strict: bool = False) -> Validation:
     """Everything that somebody would refuse: the API server, or the operator once it reads the object."""
     from tableformat.declaration import InvalidDeclarationError
     from tablewright.api.declaration import declaration_of
 
-    found = _read(path)
+    found = _read(paths, strict=strict)
+    notes = [*found.skipped_note(), *found.idle_policies()]
+    for document, problem in found.missing_catalogs():
+        if found.has_catalogs:
+            found.report(document, problem, Judge.FOLDER)
+        else:  # they may be declared elsewhere, in the cluster's other folders
+            notes.append(f"{document.place(problem)}: {problem.message}")
     found.report_shared_tables()
     for document, table in found.readable:
         try:
@@ -112,7 +138,7 @@ def validate_folder(path: Path) -> Validation:
                 if not found.is_said(document, place):
                     message = f"spec.{refusal.field}: {refusal.reason}. {refusal.remedy}."
                     found.findings.append(Finding(document.place(Problem(place, "")), message, Judge.OPERATOR))
-    return Validation(found.objects, tuple(sorted(found.findings, key=_in_order)))
+    return Validation(found.objects, tuple(sorted(found.findings, key=_in_order)), tuple(notes), found.skipped)
 
 
 @dataclass
@@ -123,23 +149,36 @@ class _Found:
     policies: dict[tuple[str, str], TablePolicy] = field(default_factory=dict)
     tables: dict[tuple[str, str], ManagedTable] = field(default_factory=dict)
     runs: list[Document] = field(default_factory=list)
+    sources: dict[tuple[str, str], Path] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
     documents: dict[tuple[str, tuple[str, str]], Document] = field(default_factory=dict)
     readable: list[tuple[Document, ManagedTable]] = field(default_factory=list)
     """Every table, also one that is there twice or has no name, as far as it can be read."""
     _refused: dict[int, list[FieldPath]] = field(default_factory=dict)
     """What is refused already, by document."""
 
-    def add(self, document: Document) -> None:
+    def add(self, document: Document, source: Path, *, strict: bool) -> None:
         """Whatever the API server refuses is looked at further, so that one look finds everything that is wrong."""
-        self.objects += 1
         obj = document.value
+        if isinstance(obj, dict) and obj.get("kind") == "List" and isinstance(obj.get("items"), list):
+            for number in range(len(obj["items"])):
+                self.add(document.part(("items", number)), source, strict=strict)
+            return
+        if _is_of_others(document):
+            kind = str(obj.get("kind", "Kustomization"))
+            self.skipped[kind] += 1
+            if strict:
+                message = f"kind: {kind} is not a kind of {GROUP}; leave out --strict to skip such objects"
+                self.report(document, Problem(("kind",), message), Judge.FOLDER)
+            return
+        self.objects += 1
         if not isinstance(obj, dict):
-            self._report(document, Problem((), "not a Kubernetes object: it has no apiVersion and no kind"))
+            self.report(document, Problem((), "not a Kubernetes object: it has no apiVersion and no kind"))
             return
         problems = admit(obj)
         self._refused[id(document)] = [problem.path for problem in problems]
         for problem in problems:
-            self._report(document, problem)
+            self.report(document, problem)
         if any(problem.path[:1] in (("apiVersion",), ("kind",)) for problem in problems):
             return
         stored = as_stored(obj)
@@ -149,7 +188,12 @@ class _Found:
         is_first = self._is_first(document, stored)
         value = self._parsed(document, stored)
         if is_first and value is not None:
-            self._take(document, value)
+            self._take(document, value, source)
+
+    def skipped_note(self) -> Iterator[str]:
+        if count := self.skipped.total():
+            kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.skipped.items()))
+            yield f"skipped {count} object{'s' * (count != 1)} of other kinds: {kinds}"
 
     def _parsed(self, document: Document, obj: KubernetesObject) -> KubernetesResource | None:
         kind = _KINDS[obj["kind"]]
@@ -158,7 +202,7 @@ class _Found:
         except InvalidObjectError as error:
             for path, message in error.fields:
                 if not self.is_said(document, path):
-                    self._report(document, Problem(path, message), Judge.OPERATOR)
+                    self.report(document, Problem(path, message), Judge.OPERATOR)
             self._refused[id(document)] += [path for path, _ in error.fields]
             if kind is ManagedTable:
                 self._read_the_rest(document, obj)
@@ -181,10 +225,18 @@ class _Found:
         """Whether something is said about this field, or one around or inside it: once is enough."""
         return any(said[: len(path)] == path[: len(said)] for said in self._refused.get(id(document), ()))
 
-    def _take(self, document: Document, value: KubernetesResource) -> None:
+    def idle_policies(self) -> Iterator[str]:
+        """Where a folder has tables, a policy that selects none of them has a mistyped selector or namespace."""
+        for key, policy in sorted(self.policies.items()) if self.tables else ():
+            if not any(selects(policy, table) for table in self.tables.values()):
+                place = self.documents[TablePolicy.kind_name, key].place(Problem(("spec", "selector"), ""))
+                remedy = f"Compare spec.selector with the labels of the tables in namespace {key[0]}"
+                yield f"{place}: TablePolicy {'/'.join(key)} selects no table of the folder. {remedy}."
+
+    def _take(self, document: Document, value: KubernetesResource, source: Path) -> None:
         match value:
             case ManagedTable():
-                self.tables[value.key] = value
+                self.tables[value.key], self.sources[value.key] = value, source
             case TableCatalog():
                 self.catalogs[value.key] = value
             case TablePolicy():
@@ -199,10 +251,14 @@ class _Found:
         if known is not document:
             first = known.place(Problem(("metadata", "name"), ""))
             message = f"{obj['kind']} {'/'.join(key)} is declared twice: it is in {first} already"
-            self._report(document, Problem(("metadata", "name"), message), Judge.FOLDER)
+            self.report(document, Problem(("metadata", "name"), message), Judge.FOLDER)
         return known is document
 
-    def report_missing_catalogs(self) -> None:
+    @property
+    def has_catalogs(self) -> bool:
+        return any(kind == TableCatalog.kind_name for kind, _ in self.documents)
+
+    def missing_catalogs(self) -> Iterator[tuple[Document, Problem]]:
         """Where none is declared, a folder's tables are in the embedded one; otherwise each is in one of those."""
         declared = sorted(key for kind, key in self.documents if kind == TableCatalog.kind_name)
         place = ("spec", "catalogRef", "name")
@@ -210,11 +266,14 @@ class _Found:
             name = _catalog_named(document.value) if kind == ManagedTable.kind_name else None
             if name is None or self.is_said(document, place):
                 continue
+            message = f"spec.catalogRef.name: there is no TableCatalog {namespace}/{name} in the folder"
             if declared and (namespace, name) not in declared:
                 near = [other for space, other in declared if space == namespace]
                 hint = did_you_mean(name, near) if near else f"declared are {', '.join(map('/'.join, declared))}"
-                message = f"spec.catalogRef.name: there is no TableCatalog {namespace}/{name} in the folder: {hint}"
-                self._report(document, Problem(place, message), Judge.FOLDER)
+                yield document, Problem(place, f"{message}: {hint}")
+            elif not declared and name != EMBEDDED_CATALOG:
+                remedy = f'Declare it, or write "{EMBEDDED_CATALOG}" for the embedded catalog'
+                yield document, Problem(place, f"{message}. {remedy}.")
 
     def report_shared_tables(self) -> None:
         """A folder is served all the same: the first by name has the table."""
@@ -228,28 +287,44 @@ class _Found:
                     f"{'.'.join(field)}: the table {'.'.join(table.identifier)} is declared by ManagedTable "
                     f"{'/'.join(holder.key)} already: delete one of the two, or name another table"
                 )
-                self._report(document, Problem(field, message), Judge.FOLDER)
+                self.report(document, Problem(field, message), Judge.FOLDER)
 
-    def _report(self, document: Document, problem: Problem, judge: Judge = Judge.API_SERVER) -> None:
+    def report(self, document: Document, problem: Problem, judge: Judge = Judge.API_SERVER) -> None:
         text = " ".join((problem.message if judge is Judge.FOLDER else str(problem)).split())
         self.findings.append(Finding(document.place(problem), text, judge))
 
 
-def _read(path: Path) -> _Found:
+def _read(paths: Sequence[Path], *, strict: bool) -> _Found:
     found = _Found()
-    if not path.exists():
-        raise InvalidFolderError([Finding(str(path), "there is no such file or folder", Judge.FOLDER)])
-    files = declaration_files(path)
-    if not files and not (path / ".tablewright").is_dir():  # otherwise the last object was deleted: it is forgotten
-        raise InvalidFolderError([Finding(str(path), "there is no .yaml or .yml file in it", Judge.FOLDER)])
-    for file in files:
-        for document in read_documents(file):
-            if isinstance(document, BrokenYaml):
-                found.findings.append(Finding(document.place, document.message, Judge.YAML))
-            else:
-                found.add(document)
-    found.report_missing_catalogs()
+    seen: set[Path] = set()
+    for path in paths:
+        if path != STANDARD_INPUT and not path.exists():
+            raise InvalidFolderError([Finding(str(path), "there is no such file or folder", Judge.FOLDER)])
+        files = declaration_files(path)
+        if not files and not (path / ".tablewright").is_dir():  # otherwise the last object was deleted: it is forgotten
+            raise InvalidFolderError([Finding(str(path), "there is no .yaml or .yml file in it", Judge.FOLDER)])
+        source = path if path == STANDARD_INPUT else path.resolve()
+        for file in [file for file in files if file.resolve() not in seen]:
+            seen.add(file.resolve())
+            for document in read_documents(file):
+                if isinstance(document, BrokenYaml):
+                    found.findings.append(Finding(document.place, document.message, Judge.YAML))
+                else:
+                    found.add(document, source, strict=strict)
     return found
+
+
+def _is_of_others(document: Document) -> bool:
+    """A file for kustomize needs neither an apiVersion nor a kind. Our kind in another group is a typo in the group."""
+    obj = document.value
+    if not isinstance(obj, dict):
+        return False
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if version is None and kind is None:
+        return document.file.stem == "kustomization"
+    if not isinstance(version, str) or not isinstance(kind, str):
+        return False
+    return not version.startswith(f"{GROUP}/") and kind not in _KINDS
 
 
 def declaration_files(path: Path) -> list[Path]:
@@ -295,6 +370,6 @@ def _names_of(item: Any) -> tuple[Any, ...]:
 
 
 def _in_order(finding: Finding) -> tuple[str, int, int]:
-    file, _, place = finding.place.partition(":")
-    line, _, column = place.partition(":")
-    return file, int(line or 0), int(column or 0)
+    place = re.fullmatch(r"(.*?)(?::(\d+):(\d+))?", finding.place, re.DOTALL)
+    file, line, column = place.groups(0) if place else (finding.place, 0, 0)
+    return str(file), int(line), int(column)

@@ -26,7 +26,7 @@ from tablewright.decide.state import (
 )
 from tablewright.decide.tables import decide_table
 from tablewright.embedded.apply import did_not_answer, older_claim, policy_of, tried_again
-from tablewright.embedded.catalogs import catalog_of, is_embedded_and_unmade
+from tablewright.embedded.catalogs import catalog_of, described, is_embedded_and_unmade
 from tablewright.embedded.folder import Declarations
 from tablewright.embedded.state import EmbeddedState
 from tablewright.observe.tables import HealthMemory, observe_table
@@ -47,6 +47,8 @@ class PlannedTable:
     difference: Difference | None
     """None where it cannot be told: `problem` says why."""
     problem: str
+    catalog: str
+    """Its name, its type, and where its tables go."""
     is_new: bool
     applies: bool
     """Whether the changes would be made: only where the object rules the table."""
@@ -77,7 +79,8 @@ def plan_folder(declarations: Declarations, state: EmbeddedState, now: datetime)
         table = tried_again(state.remembered(declared))
         rival = older_claim(table, declarations)
         observed = TableAbsent() if rival else _observe(table, declarations, state, memory)
-        yield _planned(table, observed, declarations, state.runs_of(table), now, rival)
+        catalog = described(catalog_of(table, declarations.catalogs, state.folder), declarations.catalogs)
+        yield _planned(table, catalog, observed, declarations, state.runs_of(table), now, rival)
 
 
 def _observe(
@@ -99,6 +102,7 @@ def _observe(
 
 def _planned(
     table: ManagedTable,
+    catalog: str,
     observed: TableObservation,
     declarations: Declarations,
     runs: Sequence[MaintenanceRun],
@@ -113,6 +117,7 @@ def _planned(
         table,
         found,
         problem or _problem(first, RUN_ACCEPTED),
+        catalog,
         is_new=isinstance(observed, TableAbsent),
         applies=table.spec.management_policy is ManagementPolicy.FULL,
         did_not_answer=did_not_answer(first.status),

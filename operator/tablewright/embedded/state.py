@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tableformat.errors import PermanentError
+from tableformat.secrets import KNOWN
 from tablewright.api.objects import KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableSpec, ManagedTableStatus
@@ -117,14 +118,14 @@ class EmbeddedState:
                 )
                 yield Finding("/".join(table.key), message, Judge.API_SERVER)
 
-    def forget_others(self, tables: Iterable[ManagedTable], source: Path) -> list[str]:
-        """Forgets the objects that came from this file or folder and are not in it any more, with their runs. What came
-        from elsewhere may share the state, and stays."""
+    def forget_others(self, tables: Iterable[ManagedTable], given: Iterable[Path]) -> list[str]:
+        """Forgets the objects that came from these files and folders and are not in them any more, with their runs.
+        What came from elsewhere may share the state, and stays."""
         declared = {"/".join(table.key) for table in tables}
         gone = [
             key
             for key, known in self._tables.items()
-            if key not in declared and "source" in known and Path(known["source"]).is_relative_to(source)
+            if key not in declared and "source" in known and _is_within(Path(known["source"]), given)
         ]
         for key in gone:
             del self._tables[key]
@@ -199,10 +200,14 @@ class EmbeddedState:
         scratch = self._file.with_suffix(".tmp")
         with scratch.open("w") as handle:
             content = {"folder": str(self.folder.resolve()), "tables": self._tables, "runs": self._runs}
-            json.dump(content, handle, indent=1)
+            handle.write(KNOWN.hide(json.dumps(content, indent=1)))
             handle.flush()
             os.fsync(handle.fileno())
         scratch.replace(self._file)
+
+
+def _is_within(source: Path, given: Iterable[Path]) -> bool:
+    return any(source.is_relative_to(path) for path in given)
 
 
 def _table_of(run: KubernetesObject) -> tuple[str, str]:

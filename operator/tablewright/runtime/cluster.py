@@ -17,10 +17,10 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 from tableformat.errors import PermanentError, TransientError
+from tableformat.secrets import KnownSecrets
 from tablewright.act.jobs import TABLE_LABEL
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject
 from tablewright.decide.state import JobVersion
-from tablewright.runtime.secrets import KnownSecrets
 
 FIELD_MANAGER = "tablewright"
 PAGE = 500

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from tableformat.secrets import KnownSecrets, SecretFilter
 from tablewright.act.jobs import JobSettings
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.objects import KubernetesObject
@@ -39,7 +40,6 @@ from tablewright.runtime.metrics import MOST_TABLES, Metrics
 from tablewright.runtime.queue import WorkQueue
 from tablewright.runtime.reconciler import POLL_INTERVAL, Reconciler
 from tablewright.runtime.recorder import Recorder
-from tablewright.runtime.secrets import KnownSecrets, SecretFilter
 from tablewright.runtime.store import ObjectStore
 from tablewright.runtime.sync import AUDIT_SECONDS, Synchroniser
 from tablewright.runtime.watching import Watches

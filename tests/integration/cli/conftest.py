@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from tableformat.catalogs import SqlConfig, open_catalog
+from tableformat.catalogs import open_catalog
 from tablewright.cli.main import main
+from tablewright.embedded import catalogs as embedded
 from tablewright.embedded.apply import apply_folder
 from tablewright.embedded.folder import read_folder
 from tablewright.embedded.state import EmbeddedState
@@ -87,10 +88,7 @@ def run_in_terminal(*arguments: str | Path, **more: str) -> Ended:
 
 
 def embedded_catalog(folder: Path) -> Catalog:
-    state = folder / ".tablewright"
-    return open_catalog(
-        SqlConfig(name="lake", uri=f"sqlite:///{state}/catalog.db", warehouse=f"file://{state}/warehouse")
-    )
+    return open_catalog(embedded.embedded_catalog("sales", "lake", folder / ".tablewright").config({}))
 
 
 def rows(first: int, count: int) -> pa.Table:

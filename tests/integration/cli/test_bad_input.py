@@ -18,7 +18,7 @@ spec: {sql: {uri: "sqlite:////nowhere/x.db"}, warehouse: "file:///nowhere"}
     "field.yaml": TABLES.replace("name: events", "name: field").replace("targetFileSize", "targetfilesize"),
     "good.yaml": TABLES.replace("name: events", "name: good").replace("name: lake", "name: laek"),
     "kind.yaml": TABLES.replace("ManagedTable", "ManagedTabel"),
-    "other.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n",
+    "other.yaml": "apiVersion: v1\nkind: ManagedTable\nmetadata: {name: x}\n",
     "rule.yaml": TABLES.replace("name: events", "name: rule").replace("name: lake", "name: laek")
     + "  retention: {holds: [{name: h, asOf: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]}\n",
     "text.yml": "hello\n",

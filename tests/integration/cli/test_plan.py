@@ -15,6 +15,7 @@ from tests.integration.cli.conftest import TABLES, apply_here, embedded_catalog,
 
 GOLDEN_TEXT = """\
 sales/events
+  catalog: lake (embedded, file://{folder}/.tablewright/warehouse)
   + create table sales.events (format version 2): id required long, name string
   1 change, in one commit.
 """
@@ -26,6 +27,7 @@ GOLDEN_MARKDOWN = """\
 ### 🆕 `sales/events`
 
 ```diff
+catalog: lake (embedded, file://{folder}/.tablewright/warehouse)
 + create table sales.events (format version 2): id required long, name string
 1 change, in one commit.
 ```
@@ -36,9 +38,9 @@ GOLDEN_MARKDOWN = """\
 def test_a_plan_says_what_would_be_created_and_creates_nothing(tmp_path: Path) -> None:
     (tmp_path / "events.yaml").write_text(TABLES)
     shown = run_cli("plan", "-f", tmp_path)
-    assert (shown.code, shown.out, shown.err) == (0, GOLDEN_TEXT, "")
+    assert (shown.code, shown.out, shown.err) == (0, GOLDEN_TEXT.format(folder=tmp_path), "")
     due = run_cli("plan", "-f", tmp_path, "--exit-code", "-o", "markdown")
-    assert (due.code, due.out) == (3, GOLDEN_MARKDOWN)
+    assert (due.code, due.out) == (3, GOLDEN_MARKDOWN.format(folder=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["events.yaml"]
 
 

@@ -37,9 +37,9 @@ def test_history_lists_snapshots_the_newest_first(folder: Path) -> None:
     assert run_cli("history", "sales.events", "--catalog-uri", uri(folder)).out == shown.out
     newest = run_cli("history", "sales/events", "-f", folder, "-o", "json", "--limit", "2")
     assert newest.err == "note: the newest 2 of 3 snapshots; --limit 3 shows all of them\n"
-    entries = json.loads(newest.out)
-    assert [entry["total_records"] for entry in entries] == [30, 20]
-    assert entries[0]["parent_id"] == entries[1]["snapshot_id"]
+    entries = json.loads(newest.out)["snapshots"]
+    assert [entry["totalRecords"] for entry in entries] == [30, 20]
+    assert entries[0]["parentId"] == entries[1]["snapshotId"]
 
 
 def test_diff_counts_files_rows_and_bytes_and_names_schema_changes(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_catalog_of_pyicebergs_configuration_needs_no_warehouse(folder: Path) 
         (["history", "slaes.events"], "there is no table slaes.events: there is no namespace 'slaes'; did you mean"),
         (["history", "events"], "'events' is no table's name: write namespace.table"),
         (["diff", "sales.events", "17"], "the table has no snapshot '17': give an id that `history` shows"),
-        (["history", "sales.events", "--property", "x"], "--property 'x': write key=value"),
+        (["history", "sales.events", "--property", "x"], "--property: write key=value"),
         (["history", "sales.events", "-f", "."], "give a folder with -f, or a catalog with --catalog or --catalog-uri"),
     ],
     ids=["no such table", "no such namespace", "half a name", "no such snapshot", "bad property", "two addresses"],

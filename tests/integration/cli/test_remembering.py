@@ -8,6 +8,13 @@ from tablewright.embedded.folder import read_folder
 from tablewright.embedded.state import EmbeddedState
 from tests.integration.cli.conftest import TABLES, apply_here, embedded_catalog, run_here
 
+POND = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: TableCatalog
+metadata: {name: pond, namespace: sales}
+spec: {sql: {uri: "sqlite:////nowhere/pond.db"}, warehouse: file:///nowhere}
+"""
+
 
 @pytest.fixture
 def applied(tmp_path: Path) -> Path:
@@ -24,7 +31,7 @@ def applied(tmp_path: Path) -> Path:
             "spec.identifier is immutable: it was sales.events, and sales.orders would be another table",
         ),
         (
-            TABLES.replace("name: lake", "name: pond"),
+            f"{TABLES.replace('name: lake', 'name: pond')}---\n{POND}",
             "spec.catalogRef.name is immutable: it was lake, and pond would be another table",
         ),
     ],

@@ -58,7 +58,7 @@ def test_the_figures_are_the_tables_own_and_nothing_is_loaded_from_elsewhere(fol
     told = {key.split(":")[1]: value for key, value in parsed.figures.items() if key.startswith("sales/events:")}
     assert {key: health[key] for key in told if key in health} == {k: v for k, v in told.items() if k in health}
     assert {"data_files", "small_files", "records", "data_bytes", "median_file_bytes"} <= told.keys()
-    assert parsed.bars == {bucket["below_bytes"]: bucket["files"] for bucket in health["size_histogram"]}
+    assert parsed.bars == {bucket["belowBytes"]: bucket["files"] for bucket in health["sizeHistogram"]}
     assert parsed.figures["fleet:data_files"] == 3
     assert parsed.foreign == []
     assert "prefers-color-scheme: dark" in page.read_text()
@@ -75,7 +75,7 @@ def test_a_fleets_folder_is_read_once_for_all_of_its_tables(tmp_path: Path, monk
         yield from read_documents(file)
 
     monkeypatch.setattr("tablewright.embedded.folder.read_documents", counted)
-    told = gather_folder(tmp_path, tmp_path / ".tablewright", now=datetime.now(UTC))
+    told = gather_folder([tmp_path], tmp_path / ".tablewright", now=datetime.now(UTC))
     assert [table.problem for table in told] == [""] * 5
     assert sorted(read) == [f"{number}.yaml" for number in range(5)]
 
@@ -84,7 +84,7 @@ def test_a_fleets_folder_is_read_once_for_all_of_its_tables(tmp_path: Path, monk
 def busy_page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With everything that a page can have: runs of long messages, conditions, several tables."""
     now = datetime.now(UTC)
-    seen = gather_table(address("events", AddressOptions(folder=folder)), now=now)
+    seen = gather_table(address("events", AddressOptions(folders=[folder])), now=now)
     figures = {"dataFiles": 123_456, "smallFiles": 120_000, "dataBytes": 1 << 42, "records": 10**10}
     status = {
         "phase": "Succeeded",

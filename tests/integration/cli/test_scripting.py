@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,23 +38,56 @@ def test_what_a_table_does_not_have_is_bad_input(folder: Path, command: str, com
 
 
 def test_an_option_that_is_given_twice_is_refused(folder: Path, tmp_path: Path) -> None:
-    for command in (["apply"], ["plan"], ["validate"], ["inspect", "events"], ["run", "compact", "events"]):
-        ended = run_here(*command, "-f", folder, "-f", tmp_path)
+    for command in (["apply"], ["plan"], ["inspect", "events"], ["run", "compact", "events"]):
+        ended = run_here(*command, "-f", folder, "--state", tmp_path, "--state", folder)
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith("error: -f is given 2 times: give it once (see ")
+        assert ended.err.startswith("error: --state is given 2 times: give it once (see ")
     twice = run_here("get", "tables", "-f", folder, "-o", "json", "-o", "yaml")
     assert (twice.code, "-o is given 2 times" in twice.err) == (2, True)
 
 
 def test_ids_are_text_in_what_programs_read(folder: Path) -> None:
     """A number of 19 digits is another one when jq 1.6 has read it."""
-    newest, _, oldest = json.loads(run_here("history", "events", "-f", folder, "-o", "json").out)
+    newest, _, oldest = json.loads(run_here("history", "events", "-f", folder, "-o", "json").out)["snapshots"]
     current = embedded_catalog(folder).load_table(("sales", "events")).metadata.current_snapshot_id
-    assert (newest["snapshot_id"], oldest["parent_id"]) == (str(current), None)
-    between = json.loads(run_here("diff", "events", oldest["snapshot_id"], "-f", folder, "-o", "json").out)
-    assert (between["before"], between["after"]) == (oldest["snapshot_id"], str(current))
+    assert (newest["snapshotId"], oldest.get("parentId")) == (str(current), None)
+    between = json.loads(run_here("diff", "events", oldest["snapshotId"], "-f", folder, "-o", "json").out)
+    assert (between["before"], between["after"]) == (oldest["snapshotId"], str(current))
     seen = json.loads(run_here("inspect", "events", "-f", folder, "-o", "json").out)
-    assert seen["refs"]["main"]["snapshot-id"] == str(current)
+    assert seen["refs"]["main"]["snapshotId"] == str(current)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["history", "events"],
+        ["diff", "events", "main"],
+        ["inspect", "events", "--orphans"],
+        ["hold", "list", "events"],
+        ["run", "expire-snapshots", "events", "--dry-run"],
+        ["plan"],
+        ["get", "tables"],
+        ["validate"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_fields_are_camel_case_in_every_document(folder: Path, command: list[str]) -> None:
+    document = json.loads(run_here(*command, "-f", folder, "-o", "json").out)
+    assert [name for name in _names(document) if "_" in name] == []
+
+
+def _names(document: Any) -> Iterator[str]:
+    if isinstance(document, dict):
+        yield from document
+    for inner in document.values() if isinstance(document, dict) else document if isinstance(document, list) else ():
+        yield from _names(inner)
+
+
+def test_history_as_a_document_is_whole_unless_it_is_told_to_be_short(folder: Path) -> None:
+    whole = json.loads(run_here("history", "events", "-f", folder, "-o", "json").out)
+    assert (len(whole["snapshots"]), whole["total"]) == (3, 3)
+    short = json.loads(run_here("history", "events", "-f", folder, "-o", "json", "--limit", "2").out)
+    assert (len(short["snapshots"]), short["total"]) == (2, 3)
 
 
 def test_one_name_in_two_namespaces_is_a_list(tmp_path: Path) -> None:

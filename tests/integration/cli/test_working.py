@@ -87,10 +87,10 @@ def test_one_table_through_its_operations(tmp_path: Path) -> None:
     assert small.code == 0, small.err
     [kept] = json.loads(run_cli("hold", "list", "sales.events", "-o", "json", *uri).out)
     assert kept["name"] == "audit"
-    assert table.refresh().scan(snapshot_id=int(kept["snapshot_id"])).count() == 60, "what is held outlives expiry"
+    assert table.refresh().scan(snapshot_id=int(kept["snapshotId"])).count() == 60, "what is held outlives expiry"
 
     table.delete("id < 30")
-    refused = run_cli("rollback", "sales.events", "--to-snapshot", str(kept["snapshot_id"]), *uri)
+    refused = run_cli("rollback", "sales.events", "--to-snapshot", str(kept["snapshotId"]), *uri)
     assert refused.code == 1
     assert "RollbackRefused" in refused.err
     back = run_cli("rollback", "events", "--to-tag", "tablewright-hold-audit", "--allow-losing-commits", "-f", tmp_path)
@@ -177,7 +177,7 @@ def test_a_hold_is_placed_and_released_without_a_touch_to_others(tmp_path: Path)
         (["run", "delete-expired-rows", "events"], "retention.rows: no level gives both column and maxAge"),
         (["rollback", "events"], "say where to, once: --to-snapshot, --as-of, --to-tag or --before-run"),
         (["rollback", "events", "--as-of", "yesterday"], "--as-of: 'yesterday' is not a time"),
-        (["rollback", "events", "--as-of", "2026-01-01T00:00:00"], "has no zone"),
+        (["rollback", "events", "--as-of", "2026-01-01T00:00:00"], "has no time zone"),
     ],
 )
 def test_options_that_cannot_be_used_are_named(folder: Path, arguments: list[str], complaint: str) -> None:

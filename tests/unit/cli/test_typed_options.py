@@ -1,10 +1,12 @@
 """What is typed for an operation means what it looks like."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tableformat.maintenance.compaction import CompactionOptions
 from tablewright.cli.exits import InputError
-from tablewright.cli.running import options_of, order_option
+from tablewright.cli.running import options_of, order_option, time_option
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,12 @@ def test_a_z_order_has_no_direction() -> None:
     order = order_option("by", ["ts desc", "city"])
     with pytest.raises(InputError, match="strategy zorder takes columns alone"):
         options_of(CompactionOptions, {}, {"strategy": "zorder", "order": order})
+
+
+def test_a_date_without_a_time_is_midnight_in_utc() -> None:
+    assert time_option("until", "2031-01-01") == datetime(2031, 1, 1, tzinfo=UTC)
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(InputError, match="--until: '2031-01-01T00:00' has no time zone"):
+        time_option("until", "2031-01-01T00:00")

@@ -58,6 +58,12 @@ def test_a_path_that_leads_nowhere_is_refused_with_its_field() -> None:
         declared(**column(type="struct<sku: string>", nested=[{"path": "name", "initialDefault": "1"}]))
 
 
+def test_columns_that_may_go_are_listed_by_name() -> None:
+    schema = {"columns": [{"name": "c", "type": "int"}], "removedColumns": ["b", "a.x"]}
+    assert declared(schema=schema).removed_columns == frozenset({"b", "a.x"})
+    assert declared(schema={"columns": schema["columns"]}).removed_columns == frozenset()
+
+
 def test_a_location_is_declared() -> None:
     assert declared(location="s3://bucket/elsewhere").location == "s3://bucket/elsewhere"
 

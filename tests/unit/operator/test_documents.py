@@ -219,3 +219,24 @@ def test_a_folder_that_goes_while_declarations_are_looked_for_is_passed_over(
     assert [table.metadata.name for table in read_folder(tmp_path).tables] == ["events"]
     assert "goes" in seen
     assert ".tablewright" not in seen
+
+
+POLICY = """\
+apiVersion: tablewright.dev/v1alpha1
+kind: TablePolicy
+metadata: {name: nightly, namespace: sales}
+spec:
+  selector: {matchLabels: {tier: gold}}
+  compaction: {schedule: "0 2 * * *"}
+"""
+
+
+def test_policy_that_selects_no_table_of_the_folder_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    assert validate_folder(tmp_path).notes == (), "its tables may be declared elsewhere"
+    (tmp_path / "table.yaml").write_text(TABLE)
+    [note] = read_folder(tmp_path).notes
+    assert "policy.yaml:5:13: TablePolicy sales/nightly selects no table of the folder" in note
+    assert validate_folder(tmp_path).notes == (note,)
+    (tmp_path / "table.yaml").write_text(TABLE.replace("namespace: sales}", "namespace: sales, labels: {tier: gold}}"))
+    assert read_folder(tmp_path).notes == ()

@@ -21,7 +21,7 @@ COLUMN = {"name": "id", "type": "long"}
             "spec.schema.columns[0].require: there is no such field: did you mean required?",
         ),
         ({"schema": {"columns": [{"name": "id"}]}}, "spec.schema.columns[0].type: is required: add it"),
-        ({"schema": {"columns": [], "removedColumns": "Keep"}}, "should be 'Refuse' or 'Drop'"),
+        ({"schema": {"columns": [], "removedColumns": "Drop"}}, "should be a valid"),
         ({"compaction": {"coolDown": "10 minutes"}}, "write a whole number with s, m, h or d, such as 7d"),
         ({"layout": {"targetFileSize": "12 MB"}}, "spec.layout.targetFileSize: '12 MB' is not a size: write"),
         ({"windows": [{"start": "9:00", "duration": "1h"}]}, "spec.windows[0].start: '9:00' is not a time of day"),

@@ -11,6 +11,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from pyiceberg.exceptions import ForbiddenError
 
+from tableformat.secrets import KnownSecrets
 from tablewright.act.jobs import JobSettings
 from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs
@@ -24,7 +25,6 @@ from tablewright.runtime.locations import KnownLocations
 from tablewright.runtime.metrics import Metrics
 from tablewright.runtime.reconciler import Reconciler
 from tablewright.runtime.recorder import Recorder
-from tablewright.runtime.secrets import KnownSecrets
 from tablewright.runtime.store import ObjectStore
 from tests.unit.operator.values import NOW
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tableformat.logs import JsonFormatter, TextFormatter
-from tablewright.runtime.secrets import HIDDEN, MOST_VALUES, KnownSecrets, SecretFilter
+from tableformat.secrets import HIDDEN, MOST_VALUES, KnownSecrets, SecretFilter
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from tableformat.secrets import without_passwords
 from tablewright.api.admission.problems import Path, Problem, did_you_mean
 from tablewright.api.admission.schemas import Schema
 
@@ -55,7 +56,7 @@ def _text_problems(schema: Schema, value: str, path: Path) -> Iterator[Problem]:
     yield from _bounds(schema, len(value), "Length", "characters", path)
     pattern = schema.get("pattern")
     if pattern is not None and not _matches(pattern, value):
-        yield Problem(path, f"{json.dumps(_without_password(value))} does not match {pattern}{_remedy(schema)}")
+        yield Problem(path, f"{json.dumps(without_passwords(value))} does not match {pattern}{_remedy(schema)}")
     if schema.get("format") == "date-time" and not is_time(value):
         yield Problem(path, f'{json.dumps(value)} is not a time: write one such as "2026-09-30T23:59:59Z"')
 
@@ -157,11 +158,6 @@ def _article(wanted: str) -> str:
 
 def _hint(wanted: str, value: Any) -> str:
     return ": put it in quotes" if wanted == "string" and isinstance(value, (bool, int, float)) else ""
-
-
-def _without_password(value: str) -> str:
-    """An address may have one, though it must not: what is told here ends up in logs and pull requests."""
-    return re.sub(r"(://[^/\s:@]*):\S*@", r"\1:(hidden)@", value)
 
 
 def _remedy(schema: Schema) -> str:

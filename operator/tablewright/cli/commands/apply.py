@@ -1,6 +1,7 @@
 """`tablewright apply`: the operator's own passes over a folder, here and now, once or again and again."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +10,13 @@ import typer
 
 from tablewright.cli import options
 from tablewright.cli.exits import ExitCode
+from tablewright.cli.output import echo, tell
 
 
 def apply(
-    path: options.DeclaredFolder,
+    paths: options.DeclaredFolders,
     state: options.State = None,
+    strict: options.Strict = False,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Go on: when a file changes, and every so many seconds.")
     ] = False,
@@ -26,56 +29,61 @@ def apply(
 
     Example: tablewright apply -f examples/quickstart
     """
+    from tablewright.cli.exits import InputError
+    from tablewright.embedded.documents import STANDARD_INPUT
+
     if not watch:
-        raise typer.Exit(_apply_once(path, state))
-    _apply_for_ever(path, state, interval)
+        raise typer.Exit(_apply_once(paths, state, strict=strict))
+    if STANDARD_INPUT in paths:
+        raise InputError("--watch cannot follow standard input: give a file or a folder with -f")
+    _apply_for_ever(paths, state, interval, strict=strict)
 
 
-def _apply_for_ever(path: Path, state: Path | None, interval: int) -> None:
-    from tablewright.cli.output import tell
+def _apply_for_ever(paths: Sequence[Path], state: Path | None, interval: int, *, strict: bool) -> None:
     from tablewright.embedded.folder import InvalidFolderError
 
     shown = ""
     try:
         while True:
-            seen = _fingerprint(path)
+            seen = _fingerprint(paths)
             try:
-                _, table = _apply_quietly(path, state, by_itself=bool(shown))
+                _, table = _apply_quietly(paths, state, strict=strict, by_itself=bool(shown))
                 if table != shown:
-                    typer.echo(table)
+                    echo(table)
                     shown = table
             except InvalidFolderError as error:
                 for problem in error.problems:
                     tell(f"error: {problem}")
                 tell("nothing was changed; waiting for the files to be corrected")
             until = time.monotonic() + interval
-            while time.monotonic() < until and _fingerprint(path) == seen:
+            while time.monotonic() < until and _fingerprint(paths) == seen:
                 time.sleep(0.5)
     except KeyboardInterrupt:  # how people end it
         raise typer.Exit(ExitCode.FINE) from None
 
 
-def _fingerprint(path: Path) -> frozenset[tuple[str, int, int]]:
+def _fingerprint(paths: Sequence[Path]) -> frozenset[tuple[str, int, int]]:
     """Of the declarations: it changes when one of them does."""
     from tablewright.embedded.folder import declaration_files
 
     seen = set()
-    for file in declaration_files(path):
+    for file in (file for path in paths for file in declaration_files(path)):
         with suppress(FileNotFoundError):  # gone since it was listed: editors and Git replace files
             known = file.stat()
             seen.add((str(file), known.st_mtime_ns, known.st_size))
     return frozenset(seen)
 
 
-def _apply_once(path: Path, state: Path | None) -> ExitCode:
-    code, table = _apply_quietly(path, state)
-    typer.echo(table)
+def _apply_once(paths: Sequence[Path], state: Path | None, *, strict: bool) -> ExitCode:
+    code, table = _apply_quietly(paths, state, strict=strict)
+    echo(table)
     return code
 
 
-def _apply_quietly(path: Path, state: Path | None, *, by_itself: bool = False) -> tuple[ExitCode, str]:
+def _apply_quietly(
+    paths: Sequence[Path], state: Path | None, *, strict: bool, by_itself: bool = False
+) -> tuple[ExitCode, str]:
     """Tells of the work as it goes; the table is for the caller to show."""
-    from tablewright.cli.output import tell
     from tablewright.cli.places import state_folder
     from tablewright.cli.progress import Bar, progress_bar
     from tablewright.cli.rendering import describe_event, status_table, troubles
@@ -90,13 +98,13 @@ def _apply_quietly(path: Path, state: Path | None, *, by_itself: bool = False) -
     from tablewright.embedded.folder import read_folder
     from tablewright.embedded.state import EmbeddedState
 
-    declarations = read_folder(path)
+    declarations = read_folder(*paths, strict=strict)
     for note in () if by_itself else declarations.notes:
         tell(f"note: {note}")
     done = []
     with ExitStack() as bars:
         bar: Bar | None = None
-        for event in apply_folder(declarations, EmbeddedState(state_folder(path, state)), by_itself=by_itself):
+        for event in apply_folder(declarations, EmbeddedState(state_folder(paths, state)), by_itself=by_itself):
             if isinstance(event, RunProgressed):
                 if bar is not None:
                     bar.at(event.progress)

@@ -24,8 +24,8 @@ def export(
 
     Example: tablewright export sales.payments --catalog lake > payments.yaml
     """
-    from tablewright.api.export import export_table
-    from tablewright.api.export_catalog import export_catalog, name_of_catalog
+    from tablewright.api.export import export_table, object_name
+    from tablewright.api.export_catalog import export_catalog
     from tablewright.cli.catalogs import BY_ADDRESS, NO_WAREHOUSE, AddressOptions, address, catalog_config
     from tablewright.cli.output import as_yaml, echo
 
@@ -33,7 +33,7 @@ def export(
     config = catalog_config(options_given)
     found = address(table, options_given)
     metadata = found.load().metadata
-    own_name = "lake" if config.name == BY_ADDRESS else name_of_catalog(config)
+    own_name = "lake" if config.name == BY_ADDRESS else object_name(config.name)
     exported = export_table(metadata, found.identifier, catalog=catalog_ref or own_name, namespace=namespace)
     if catalog_ref is None:
         known = {key: value for key, value in config.properties.items() if value != NO_WAREHOUSE}
@@ -46,8 +46,7 @@ def export(
         )
         for note in its_catalog.notes:
             echo(f"# {note}")
-        if its_catalog.manifest is not None:
-            echo(as_yaml(its_catalog.manifest) + "---")
+        echo(as_yaml(its_catalog.manifest) + "---")
     for note in exported.notes:
         echo(f"# {note}")
     echo(as_yaml(exported.manifest).rstrip())

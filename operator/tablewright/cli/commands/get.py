@@ -22,7 +22,7 @@ Kind = Annotated[
 def get(
     kind: Kind,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this one.")] = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     namespace: options.Namespace = None,
     kubeconfig: options.Kubeconfig = None,
@@ -38,7 +38,7 @@ def get(
     from tablewright.cli.output import show, tell
     from tablewright.cli.printing import columns_of, row_of
 
-    known, objects = _found(kind, name, folder, state, namespace, kubeconfig, context)
+    known, objects = _found(kind, name, folders, state, namespace, kubeconfig, context)
     if not objects and output in (OutputFormat.TABLE, OutputFormat.WIDE):
         tell(f"no {kind} found")
         return
@@ -53,7 +53,7 @@ def get(
 def describe(
     kind: Kind,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which one.")],
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     namespace: options.Namespace = None,
     kubeconfig: options.Kubeconfig = None,
@@ -66,14 +66,14 @@ def describe(
     from tablewright.cli.output import echo
     from tablewright.cli.printing import described
 
-    _, objects = _found(kind, name, folder, state, namespace, kubeconfig, context)
+    _, objects = _found(kind, name, folders, state, namespace, kubeconfig, context)
     echo("\n\n".join(described(obj) for obj in objects))
 
 
 def _found(
     word: str,
     name: str | None,
-    folder: Any,
+    folders: Any,
     state: Any,
     namespace: str | None,
     kubeconfig: Any,
@@ -86,7 +86,7 @@ def _found(
 
     kind = kind_named(word)
     source: Source = (
-        ClusterSource(kubeconfig, context) if folder is None else FolderSource(folder, state_folder(folder, state))
+        ClusterSource(kubeconfig, context) if not folders else FolderSource(folders, state_folder(folders, state))
     )
     objects = source.objects(kind, namespace)
     if name is None:

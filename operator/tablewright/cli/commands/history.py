@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tablewright.cli import options
-from tablewright.cli.output import Column, OutputFormat, ids_as_text, show, signed_size, size, tell
+from tablewright.cli.output import Column, OutputFormat, document_of, show, signed_size, size, tell
 
 _COLUMNS = (
     Column("SNAPSHOT"),
@@ -29,23 +29,24 @@ def history(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of snapshots, newest first. Default: 50, and all with -o json or yaml."),
+    ] = None,
     output: options.Output = OutputFormat.TABLE,
 ) -> None:
     """Show a table's snapshots, the newest first.
 
     Example: tablewright history sales.payments --catalog lake
     """
-    from dataclasses import asdict
-
     from tableformat.inspection.history import snapshot_history
     from tablewright.cli.catalogs import AddressOptions, address
 
-    found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state))
+    found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folders or (), state))
     every = snapshot_history(found.load().metadata)
-    entries = every[:limit]
+    entries = every[: limit or (50 if output in (OutputFormat.TABLE, OutputFormat.WIDE) else None)]
     rows = [
         (
             str(entry.snapshot_id),
@@ -64,8 +65,8 @@ def history(
         )
         for entry in entries
     ]
-    document = [{**asdict(entry), "time": entry.time.isoformat(), "refs": list(entry.refs)} for entry in entries]
-    show(output, _COLUMNS, rows, ids_as_text(document))
+    document = {"snapshots": document_of(entries), "total": len(every)}
+    show(output, _COLUMNS, rows, document)
     if len(entries) < len(every):
         tell(f"note: the newest {len(entries):,} of {len(every):,} snapshots; --limit {len(every)} shows all of them")
 
@@ -77,7 +78,7 @@ def diff(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     output: options.Output = OutputFormat.TABLE,
 ) -> None:
@@ -85,13 +86,11 @@ def diff(
 
     Example: tablewright diff sales.payments 7046316431216743921 current --catalog lake
     """
-    from dataclasses import asdict
-
     from tableformat.inspection.history import find_snapshot, snapshot_difference
     from tablewright.cli.catalogs import AddressOptions, address
     from tablewright.cli.output import echo
 
-    loaded = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state)).load()
+    loaded = address(table, AddressOptions(catalog, catalog_uri, properties or (), folders or (), state)).load()
     old, new = find_snapshot(loaded.metadata, before), find_snapshot(loaded.metadata, after)
     found = snapshot_difference(loaded, old, new)
     totals = (
@@ -116,7 +115,7 @@ def diff(
         for name, plus, minus in totals
     ]
     ends = {"before": str(found.before), "after": str(found.after)}
-    show(output, columns, rows, asdict(found) | ends | {"schema_changes": list(found.schema_changes)})
+    show(output, columns, rows, document_of(found) | ends)
     if output in (OutputFormat.TABLE, OutputFormat.WIDE):
         echo()
         echo("schema: " + ("; ".join(found.schema_changes) or "unchanged"))

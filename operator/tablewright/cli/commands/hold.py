@@ -30,7 +30,7 @@ def list_holds(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     output: options.Output = OutputFormat.TABLE,
 ) -> None:
@@ -38,17 +38,16 @@ def list_holds(
 
     Example: tablewright hold list sales.payments --catalog lake
     """
-    from tablewright.cli.output import ids_as_text, show
+    from tablewright.cli.output import document_of, show
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     metadata = found.load().metadata
     holds = _present(metadata)
     rows = [
         (hold.name, str(metadata.refs[hold.tag].snapshot_id), f"{hold.as_of:{_TIME}}", f"{hold.until:{_TIME}}")
         for hold in holds
     ]
-    document = [hold.model_dump(mode="json") | {"snapshot_id": metadata.refs[hold.tag].snapshot_id} for hold in holds]
-    document = ids_as_text(document)
+    document = [document_of(hold) | {"snapshotId": str(metadata.refs[hold.tag].snapshot_id)} for hold in holds]
     show(output, (Column("NAME"), Column("SNAPSHOT"), Column("STATE OF"), Column("UNTIL")), rows, document)
 
 
@@ -61,7 +60,7 @@ def place(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
 ) -> None:
     """Place a hold: the table's state of a time is kept until another. It never moves once it is placed.
@@ -85,7 +84,7 @@ def place(
         wanted = Hold(name=name, as_of=start, until=end)
     except ValidationError:
         raise InputError(f"{name!r} is no hold's name: use a-z, 0-9, - and .") from None
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     _refuse_a_declared_one(name, found)
     try:
         held = place_hold(found.catalog, found.identifier, wanted, now=now)
@@ -101,7 +100,7 @@ def release(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
 ) -> None:
     """Release a hold: expiry may take the snapshot then, if nothing else keeps it.
@@ -113,7 +112,7 @@ def release(
     from tablewright.cli.exits import InputError
     from tablewright.cli.output import echo
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     _refuse_a_declared_one(name, found)
     if not release_hold(found.catalog, found.identifier, name, now=datetime.now(UTC)):
         names = [hold.name for hold in _present(found.load().metadata)]
@@ -150,8 +149,8 @@ def _present(metadata: "TableMetadata") -> "list[Hold]":
 
 
 def _address(
-    table: str, catalog: str | None, uri: str | None, properties: list[str] | None, folder: Any, state: Any
+    table: str, catalog: str | None, uri: str | None, properties: list[str] | None, folders: Any, state: Any
 ) -> "AddressedTable":
     from tablewright.cli.catalogs import AddressOptions, address
 
-    return address(table, AddressOptions(catalog, uri, properties or (), folder, state))
+    return address(table, AddressOptions(catalog, uri, properties or (), folders or (), state))

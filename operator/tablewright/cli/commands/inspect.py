@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tablewright.cli import options
-from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, echo, ids_as_text, size, table_text
+from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, document_of, echo, size, table_text
 
 if TYPE_CHECKING:
     from tablewright.cli.examination import Examination
@@ -18,7 +18,7 @@ def inspect(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     orphans: Annotated[bool, typer.Option("--orphans", help="Look for orphan files, too: lists the storage.")] = False,
     output: options.Output = OutputFormat.TABLE,
@@ -27,13 +27,12 @@ def inspect(
 
     Example: tablewright inspect sales.payments --catalog lake
     """
-    from dataclasses import asdict
     from datetime import UTC, datetime
 
     from tablewright.cli.catalogs import AddressOptions, address
     from tablewright.cli.examination import examine
 
-    found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state))
+    found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folders or (), state))
     seen = examine(found, now=datetime.now(UTC), orphans=orphans)
     if output in (OutputFormat.JSON, OutputFormat.YAML):
         document = {
@@ -41,25 +40,13 @@ def inspect(
             "location": seen.location,
             "formatVersion": seen.format_version,
             "targetFileBytes": seen.target_file_bytes,
-            "health": asdict(seen.health),
-            "refs": {name: ref.model_dump(mode="json", exclude_none=True) for name, ref in seen.refs.items()},
-            "savings": [
-                {"operation": each.operation, "note": each.note}
-                | ({} if each.plan is None else {"plan": each.plan.model_dump(mode="json")})
-                for each in seen.savings
-            ],
+            "health": document_of(seen.health),
+            "refs": document_of(seen.refs),
+            "savings": document_of(seen.savings),
         }
-        plain = _plain(ids_as_text(document))
-        echo(as_json(plain) if output is OutputFormat.JSON else as_yaml(plain).rstrip())
+        echo(as_json(document) if output is OutputFormat.JSON else as_yaml(document).rstrip())
     else:
         echo("\n".join(_lines(seen)))
-
-
-def _plain(value: object) -> object:
-    """YAML has no tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _lines(seen: "Examination") -> list[str]:

@@ -20,8 +20,9 @@ class PlanFormat(StrEnum):
 
 
 def plan(
-    path: options.DeclaredFolder,
+    paths: options.DeclaredFolders,
     state: options.State = None,
+    strict: options.Strict = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 3 if there is something to do.")] = False,
     output: Annotated[PlanFormat, typer.Option("--output", "-o", help="How it is shown.")] = PlanFormat.TEXT,
 ) -> None:
@@ -37,10 +38,10 @@ def plan(
     from tablewright.embedded.state import EmbeddedState
 
     now = datetime.now(UTC).replace(microsecond=0)
-    declarations = read_folder(path)
+    declarations = read_folder(*paths, strict=strict)
     for note in declarations.notes:
         tell(f"note: {note}")
-    planned = list(plan_folder(declarations, EmbeddedState(state_folder(path, state)), now))
+    planned = list(plan_folder(declarations, EmbeddedState(state_folder(paths, state)), now))
     if output is PlanFormat.JSON:
         echo(as_json({"tables": [_document(each) for each in planned]}))
     elif output is PlanFormat.MARKDOWN:
@@ -65,6 +66,8 @@ def _text(each: "PlannedTable") -> list[str]:
     lines = [_name(each)]
     lines += [f"  ! {line}" for line in each.problem.splitlines()]
     if each.difference is not None:
+        if each.is_new:
+            lines.append(f"  catalog: {each.catalog}")
         lines += [f"  {line}" for line in render_text(each.difference).splitlines()]
         if not each.applies and not each.difference.is_empty:
             lines.append(f"  (managementPolicy {each.table.spec.management_policy} changes nothing)")
@@ -82,6 +85,7 @@ def _document(each: "PlannedTable") -> dict[str, Any]:
     return {
         "namespace": each.table.key[0],
         "name": each.table.key[1],
+        "catalog": each.catalog,
         "new": each.is_new,
         "applies": each.applies,
         "problem": each.problem,

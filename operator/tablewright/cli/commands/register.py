@@ -23,7 +23,7 @@ def register(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
 ) -> None:
     """Put a table into a catalog, from its metadata file: one that was dropped with its files left, or restored.
@@ -36,7 +36,7 @@ def register(
     from tablewright.cli.catalogs import AddressOptions, place
     from tablewright.cli.output import echo, tell
 
-    found = place(table, AddressOptions(catalog, catalog_uri, properties or (), folder, state))
+    found = place(table, AddressOptions(catalog, catalog_uri, properties or (), folders or (), state))
     _refuse_a_taken_name(found)
     known = _read(found, metadata)
     _refuse_a_second_name(found, known)

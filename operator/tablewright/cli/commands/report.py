@@ -14,7 +14,7 @@ def report(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
 ) -> None:
     """Write one page about a folder's tables, or about one table of any catalog: health, histograms, runs, savings.
@@ -25,6 +25,7 @@ def report(
     """
     from datetime import UTC, datetime
 
+    from tableformat.secrets import KNOWN
     from tablewright.cli.catalogs import AddressOptions, address
     from tablewright.cli.exits import InputError
     from tablewright.cli.output import tell
@@ -37,16 +38,16 @@ def report(
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent} to write {target.name} into")
     if table is None:
-        if folder is None:
+        if not folders:
             raise InputError("which tables? Give -f FOLDER, or a TABLE and its catalog")
-        found = gather_folder(folder, state_folder(folder, state), now=now)
-        title = f"Tables of {folder.resolve().name}"
+        found = gather_folder(folders, state_folder(folders, state), now=now)
+        title = f"Tables of {', '.join(folder.resolve().name for folder in folders)}"
     else:
-        options_given = AddressOptions(catalog, catalog_uri, properties or (), folder, state)
+        options_given = AddressOptions(catalog, catalog_uri, properties or (), folders or (), state)
         found = [gather_table(address(table, options_given), now=now)]
         title = found[0].name
     scratch = target.with_name(target.name + ".part")  # a reader never sees half a page
-    page = render_page(found, title=title, now=now)
+    page = KNOWN.hide(render_page(found, title=title, now=now))
     try:
         scratch.write_text(page, encoding="utf-8")
         scratch.replace(target)

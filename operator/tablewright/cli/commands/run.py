@@ -60,7 +60,7 @@ def compact(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     dry_run: DryRun = False,
     output: options.Output = OutputFormat.TABLE,
@@ -91,7 +91,7 @@ def compact(
     from tablewright.cli import given as typed
     from tablewright.cli import running
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     loaded = found.load()
     order = running.order_option("by", by or ())
     typed.check_columns("by", [str(column["name"]) for column in order], loaded)
@@ -119,7 +119,7 @@ def expire_snapshots(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     dry_run: DryRun = False,
     output: options.Output = OutputFormat.TABLE,
@@ -134,7 +134,7 @@ def expire_snapshots(
     from tableformat.maintenance.job import ExpireWork
     from tablewright.cli import running
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     given = {
         "max_snapshot_age_ms": running.duration_option("max-age", max_age),
         "min_snapshots_to_keep": min_count,
@@ -150,7 +150,7 @@ def remove_orphan_files(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     dry_run: DryRun = False,
     output: options.Output = OutputFormat.TABLE,
@@ -173,7 +173,7 @@ def remove_orphan_files(
     from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, PrefixMismatch
     from tablewright.cli import running
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     given = {
         "action": None if action is None else OrphanAction[action.name],
         "min_age_ms": running.duration_option("min-age", min_age),
@@ -192,7 +192,7 @@ def rewrite_manifests(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     dry_run: DryRun = False,
     output: options.Output = OutputFormat.TABLE,
@@ -206,7 +206,7 @@ def rewrite_manifests(
     from tableformat.maintenance.manifests import ManifestOptions
     from tablewright.cli import running
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     given = {"target_bytes": running.size_option("target-size", target_size)}
     work = ManifestWork(options=running.options_of(ManifestOptions, {}, given))
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
@@ -218,7 +218,7 @@ def delete_expired_rows(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     dry_run: DryRun = False,
     output: options.Output = OutputFormat.TABLE,
@@ -235,7 +235,7 @@ def delete_expired_rows(
     from tablewright.cli import running
     from tablewright.cli.exits import InputError
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     typed.check_columns("column", [] if column is None else [column], found.load())
     whole = column is not None and max_age is not None
     known = {} if whole else running.declared_work(found, "DeleteExpiredRows")
@@ -251,7 +251,7 @@ def rollback(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     to_snapshot: Annotated[int | None, typer.Option(help="Back to this snapshot.")] = None,
     as_of: Annotated[str | None, typer.Option(help="Back to a time, such as 2026-09-30T23:59:59Z.")] = None,
@@ -278,7 +278,7 @@ def rollback(
         raise InputError("say where to, once: --to-snapshot, --as-of, --to-tag or --before-run")
     if as_of is not None:
         places["as_of_ms"] = int(running.time_option("as-of", as_of).timestamp() * 1000)
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     loaded = found.load()
     typed.check_snapshot(to_snapshot, loaded)
     typed.check_ref(to_tag, loaded)
@@ -293,7 +293,7 @@ def cherry_pick(
     catalog: options.CatalogName = None,
     catalog_uri: options.CatalogUri = None,
     properties: options.Properties = None,
-    folder: options.Folder = None,
+    folders: options.Folders = None,
     state: options.State = None,
     dry_run: DryRun = False,
     output: options.Output = OutputFormat.TABLE,
@@ -306,15 +306,15 @@ def cherry_pick(
     from tablewright.cli import given as typed
     from tablewright.cli import running
 
-    found = _address(table, catalog, catalog_uri, properties, folder, state)
+    found = _address(table, catalog, catalog_uri, properties, folders, state)
     typed.check_snapshot(snapshot, found.load())
     work = CherryPickWork(snapshot_id=snapshot)
     raise typer.Exit(running.carry_out(found, work, dry_run=dry_run, output=output))
 
 
 def _address(
-    table: str, catalog: str | None, uri: str | None, properties: list[str] | None, folder: Any, state: Any
+    table: str, catalog: str | None, uri: str | None, properties: list[str] | None, folders: Any, state: Any
 ) -> "AddressedTable":
     from tablewright.cli.catalogs import AddressOptions, address
 
-    return address(table, AddressOptions(catalog, uri, properties or (), folder, state))
+    return address(table, AddressOptions(catalog, uri, properties or (), folders or (), state))

@@ -5,7 +5,9 @@ from tablewright.cli.exits import ExitCode
 from tablewright.cli.output import OutputFormat
 
 
-def validate(path: options.DeclaredFolder, output: options.Output = OutputFormat.TABLE) -> None:
+def validate(
+    paths: options.DeclaredFolders, strict: options.Strict = False, output: options.Output = OutputFormat.TABLE
+) -> None:
     """Check a folder of declarations by the rules of the API server, CEL included, and of the operator.
 
     Every problem of the folder is named at once, with file, line and column. Nothing is read but the folder.
@@ -18,13 +20,15 @@ def validate(path: options.DeclaredFolder, output: options.Output = OutputFormat
     from tablewright.embedded.folder import InvalidFolderError, Validation, validate_folder
 
     try:
-        found = validate_folder(path)
+        found = validate_folder(*paths, strict=strict)
     except InvalidFolderError as error:
         found = Validation(0, tuple(error.findings))
     if output in (OutputFormat.JSON, OutputFormat.YAML):
         document = {
             "valid": not found.findings,
             "objects": found.objects,
+            "notes": list(found.notes),
+            "skipped": dict(sorted(found.skipped.items())),
             "problems": [
                 {"place": finding.place, "message": finding.message, "refusedBy": finding.judge.value}
                 for finding in found.findings
@@ -34,6 +38,8 @@ def validate(path: options.DeclaredFolder, output: options.Output = OutputFormat
     else:
         for finding in found.findings:
             tell(f"error: {finding}")
+        for note in found.notes:
+            tell(f"note: {note}")
         count = f"{found.objects} object{'s' * (found.objects != 1)}"
         problems = f"{len(found.findings)} problem{'s' * (len(found.findings) != 1)}"
         echo(f"{count}: {problems if found.findings else 'no problems'}")

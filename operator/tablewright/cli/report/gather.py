@@ -1,5 +1,6 @@
 """Collects what a report tells: of one table of any catalog, or of a folder's tables with their runs."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -19,18 +20,18 @@ def gather_table(found: AddressedTable, *, now: datetime) -> ReportedTable:
     return ReportedTable(found.name, seen, history=snapshot_history(found.load().metadata))
 
 
-def gather_folder(folder: Path, state: Path, *, now: datetime) -> list[ReportedTable]:
+def gather_folder(folders: Sequence[Path], state: Path, *, now: datetime) -> list[ReportedTable]:
     """One that is not there yet, or whose catalog does not answer, says so; the others are told all the same."""
     remembered = EmbeddedState(state)
     remembered.look()
-    declarations = read_folder(folder)
+    declarations = read_folder(*folders)
     found = []
     for table in declarations.tables:
         known = remembered.remembered(table)
         runs = tuple(sorted(remembered.runs_of(table), key=_begun, reverse=True))
         name = "/".join(table.key)
         try:
-            told = gather_table(address_declared(table, declarations, folder, state), now=now)
+            told = gather_table(address_declared(table, declarations, folders, state), now=now)
         except (TablewrightError, CatalogNotUsableError, OSError) as error:
             found.append(ReportedTable(name, None, str(error), known.status.conditions, runs=runs))
             continue
