@@ -11,7 +11,18 @@ from random import Random
 from typing import Any
 
 Step = dict[str, Any]
-OURS = frozenset({"compact", "rewrite manifests", "expire snapshots", "remove orphans", "hold", "roll back", "publish"})
+OURS = frozenset(
+    {
+        "compact",
+        "rewrite manifests",
+        "expire snapshots",
+        "remove orphans",
+        "hold",
+        "roll back",
+        "publish",
+        "delete expired rows",
+    }
+)
 
 _FORMATS = ("parquet", "parquet", "avro", "orc")
 _NUMBERS = ("int", "long", "float", "double", "decimal(9, 2)", "decimal(18, 0)", "decimal(38, 10)")
@@ -35,7 +46,8 @@ _DEFAULTS: dict[str, Any] = {
     "binary": "00ff",
     "fixed[3]": "010203",
 }
-_LOCATIONS = ("t", "t", "t", "with space", "per%20cent", "ünï/cödé", "plus+and=equals", "a:b@c")
+_LOCATIONS = ("t", "t", "t", "with space", "per%20cent", "ünï/cödé", "plus+and=equals", "a:b@c", "t #1?é%41", "a?b#c")
+_AGE_LIMITS = ("1970-01-01T00:00:00", "2024-02-28T22:30:00", "2024-02-29T00:00:00", "2024-03-01T12:00:00")
 _PROPERTIES: tuple[dict[str, str], ...] = (
     {},
     {},
@@ -83,7 +95,9 @@ class _Generator:
         self._random = Random(seed)
         self._field_id = 0
         self._names = 0
-        self._version = self._random.choice((1, 2, 2, 2, 3, 3))
+        self._by_key = self._chance(0.4)
+        """Whether the case is about equality deletes: random tables have few that reach a row."""
+        self._version = self._random.choice((2, 2, 3) if self._by_key else (1, 2, 2, 2, 3, 3))
 
     def case(self) -> Case:
         steps = [self._create(), *self._layout(), self._append()]
@@ -101,8 +115,18 @@ class _Generator:
         for _ in range(self._random.randint(0, 2)):
             properties |= self._random.choice(_PROPERTIES)
         fields = [self._field(depth=0) for _ in range(self._random.randint(1, 6))]
+        if self._by_key:
+            fields.append(self._struct_of_keys())
         schema = {"type": "struct", "schema-id": 0, "fields": fields}
         return {"do": "create", "version": self._version, "schema": schema, "properties": properties}
+
+    def _struct_of_keys(self) -> Step:
+        """A column whose fields are few and often null, as is the column itself."""
+        column = self._field(depth=3)
+        fields = [{**self._field(depth=3), "required": False} for _ in range(self._random.randint(1, 2))]
+        if self._chance(0.3):
+            fields.append(self._struct_of_keys())
+        return {**column, "required": False, "type": {"type": "struct", "fields": fields}}
 
     def _field(self, *, depth: int, name: str | None = None) -> Step:
         if name is None:
@@ -176,7 +200,7 @@ class _Generator:
         ways: tuple[tuple[int, Callable[[], list[Step]]], ...] = (
             (4, lambda: [self._append(**on)]),
             (3, lambda: [self._position_deletes(**on)]),
-            (3, lambda: [self._equality_deletes(**on)]),
+            (9 if self._by_key else 3, lambda: [self._equality_deletes(**on)]),
             (1, lambda: [{**self._append(**on), "do": "overwrite", "partitions": self._chance(0.4)}]),
             (1, lambda: [{"do": "drop files", "seed": self._any(), **on}]),
             (3, lambda: [self._evolve()]),
@@ -208,6 +232,7 @@ class _Generator:
             "format": self._random.choice(_FORMATS),
             "upsert": self._random.choice((0, 0, 3)),
             "reversed": self._chance(0.2),
+            "nested": self._by_key and self._chance(0.7),
             **more,
         }
 
@@ -267,7 +292,7 @@ class _Generator:
         return [self._operation() for _ in range(count)]
 
     def _operation(self) -> Step:
-        match self._random.randrange(16):
+        match self._random.randrange(18):
             case 0 | 1:
                 return {
                     "do": "rewrite manifests",
@@ -286,6 +311,8 @@ class _Generator:
                 return {"do": "roll back", "seed": self._any()}
             case 7:
                 return {"do": "publish", "seed": self._any()}
+            case 8 | 9:
+                return {"do": "delete expired rows", "seed": self._any(), "from": self._random.choice(_AGE_LIMITS)}
             case _:
                 return self._compact()
 

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
 from tableformat.catalogs import SqlConfig, open_catalog
 from tests.differential import operations
@@ -163,6 +164,9 @@ class Machine:
             return after
         if outcome.refusal is not None and not step.get("options", {}).get("commit_every_tasks"):
             raise _Wrong("refused and changed", outcome.refusal)
+        if step["do"] == "delete expired rows":
+            self._require_young(step, table, metadata, after, is_partial=outcome.is_partial)
+            expected[MAIN] = self._rows(after, [MAIN]).get(MAIN, {})
         state.contents = expected
         found = self._rows(after, [MAIN])
         lineage = step["do"] != "publish"
@@ -172,6 +176,30 @@ class Machine:
         state.errors |= _errors(expected) | _errors(found)
         self._check_claims(step, metadata, after, state)
         return after
+
+    def _require_young(self, step: Step, table: Table, before: str, after: str, *, is_partial: bool) -> None:
+        """All rows that are young enough are there; of the others, some only where files stayed as they are."""
+        young = operations.young_rows(step, table)
+        asked = {"only": [MAIN], "full": True}
+        old = self._reference.ask("rows", metadata=before, **asked).get(MAIN, {})
+        kept = self._reference.ask("rows", metadata=before, young=young, **asked).get(MAIN, {}) if young else old
+        found = self._reference.ask("rows", metadata=after, **asked).get(MAIN, {})
+        if "texts" not in old or "texts" not in kept:
+            return
+        if "texts" not in found:
+            raise _Wrong("unreadable", f"{MAIN}: {found.get('error')}")
+        # Rows that had no id yet get one.
+        was, want, has = (
+            Counter(map(_without_lineage, rows["texts"]) if old["without_id"] else rows["texts"])
+            for rows in (old, kept, found)
+        )
+        if want - has or has - was or (has != want and not is_partial):
+            lines = [*_lines("lost", want - has), *_lines("not expired", has - want)]
+            raise _Wrong(
+                "rows",
+                f"{MAIN}: of {was.total()} rows {want.total()} are young, and {has.total()} are there\n"
+                + "\n".join(lines),
+            )
 
     def _expected(self, step: Step, metadata: str, state: _State, now: Any) -> Contents:
         """What the reference makes of the table by the same operation."""
@@ -244,6 +272,10 @@ class Machine:
             return "\n".join(_lines("lost", lost)) + "\n" + "\n".join(_lines("new", new))
 
         return differences
+
+
+def _without_lineage(text: str) -> str:
+    return text.partition(" ")[2] if "@" in text.partition(" ")[0] else text
 
 
 def _errors(contents: Contents) -> set[str]:

@@ -9,6 +9,7 @@ from random import Random
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
 from tableformat.engine.deletes import column_path
 from tableformat.errors import TablewrightError
@@ -18,6 +19,7 @@ from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.holds import Hold, place_hold
 from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanAction, OrphanOptions, remove_orphans
+from tableformat.maintenance.retention import RowRetentionOptions, remove_old_rows
 from tableformat.maintenance.rollback import RollbackOptions, cherry_pick, roll_back
 from tests.differential.cases import Step
 
@@ -55,13 +57,15 @@ class Outcome:
 
     refusal: str | None = None
     failure: str | None = None
+    is_partial: bool = False
+    """Whether files that cannot be rewritten exactly stayed as they are."""
     refused_as: str | None = None
     """The class of the error of ours that ended it, if one did."""
 
 
 def run(catalog: Catalog, step: Step, *, now: datetime) -> Outcome:
     try:
-        _run(catalog, step, catalog.load_table(IDENTIFIER), now)
+        return Outcome(is_partial=_run(catalog, step, catalog.load_table(IDENTIFIER), now))
     except TablewrightError as error:
         text = f"{type(error).__name__}: {error}"
         if any(re.search(reason, text) for reason in REFUSALS):
@@ -69,7 +73,6 @@ def run(catalog: Catalog, step: Step, *, now: datetime) -> Outcome:
         return Outcome(failure=f"refused for a reason that is not on the list: {text}", refused_as=error.reason)
     except Exception as error:
         return Outcome(failure=f"ended in {type(error).__name__}: {error}\n{_trace(error)}")
-    return Outcome()
 
 
 def _trace(error: BaseException) -> str:
@@ -78,7 +81,7 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)[-12:])
 
 
-def _run(catalog: Catalog, step: Step, table: Table, now: datetime) -> None:
+def _run(catalog: Catalog, step: Step, table: Table, now: datetime) -> bool:
     random, run_id = Random(step.get("seed", 0)), uuid.uuid4().hex
     match step["do"]:
         case "compact":
@@ -101,8 +104,32 @@ def _run(catalog: Catalog, step: Step, table: Table, now: datetime) -> None:
         case "publish":
             if (staged := staged_snapshot(step, table)) is not None:
                 cherry_pick(catalog, IDENTIFIER, staged, run_id=run_id)
+        case "delete expired rows":
+            return _delete_expired_rows(catalog, step, young_rows(step, table), run_id, now)
         case unknown:
             raise ValueError(f"unknown operation {unknown}")
+    return False
+
+
+def _delete_expired_rows(catalog: Catalog, step: Step, young: Step | None, run_id: str, now: datetime) -> bool:
+    if young is None:
+        return False
+    age = now - datetime.fromisoformat(step["from"]).replace(tzinfo=UTC)
+    limit = RowRetentionOptions(column=young["column"], max_age_ms=age // timedelta(milliseconds=1))
+    return remove_old_rows(catalog, IDENTIFIER, limit, run_id=run_id, now=now).files_left_alone > 0
+
+
+def young_rows(step: Step, table: Table) -> Step | None:
+    """By which column rows have an age, and from which value on they stay; None where there is no such column."""
+    schema, endings = (
+        table.schema(),
+        {DateType: "", TimestampType: step["from"][10:], TimestamptzType: step["from"][10:] + "Z"},
+    )
+    names = [name for name in _orderable(schema) if type(schema.find_type(name)) in endings]
+    if not names:
+        return None
+    name = Random(step["seed"]).choice(names)
+    return {"column": name, "from": step["from"][:10] + endings[type(schema.find_type(name))]}
 
 
 def rollback_target(step: Step, table: Table) -> int:

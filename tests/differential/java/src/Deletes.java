@@ -173,9 +173,12 @@ final class Deletes {
       }
     });
     Collections.sort(fields);
+    List<Integer> nested = new ArrayList<>(fields);
+    nested.removeIf(id -> table.schema().columns().stream().anyMatch(column -> column.fieldId() == id));
     Set<Integer> chosen = new TreeSet<>();
     for (int number = step.path("keys").asInt(1); number > 0; number -= 1) {
-      chosen.add(fields.get(random.nextInt(fields.size())));
+      List<Integer> from = step.path("nested").asBoolean() && !nested.isEmpty() ? nested : fields;
+      chosen.add(from.get(random.nextInt(from.size())));
     }
     return TypeUtil.select(table.schema(), chosen);
   }

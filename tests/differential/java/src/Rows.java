@@ -2,10 +2,15 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.math.BigInteger;
 import java.security.MessageDigest;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
+import org.apache.iceberg.Accessor;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileScanTask;
@@ -13,6 +18,7 @@ import org.apache.iceberg.MetadataColumns;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.StructLike;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.data.GenericDeleteFilter;
 import org.apache.iceberg.data.IdentityPartitionConverters;
@@ -20,7 +26,9 @@ import org.apache.iceberg.data.Record;
 import org.apache.iceberg.formats.FormatModelRegistry;
 import org.apache.iceberg.formats.ReadBuilder;
 import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.TypeUtil;
+import org.apache.iceberg.types.Types;
 import org.apache.iceberg.util.PartitionUtil;
 
 /**
@@ -32,7 +40,10 @@ import org.apache.iceberg.util.PartitionUtil;
 final class Rows {
   private Rows() {}
 
-  /** {"metadata": …, "full": whether texts are wanted, "only": [keys]} to {"ref main": {…}, "snapshot 123": {…}}. */
+  /**
+   * {"metadata": …, "full": whether texts are wanted, "only": [keys], "young": {"column": …, "from": …}} to {"ref main": {…},
+   * "snapshot 123": {…}}. With "young", rows whose value in the column is less are left out.
+   */
   static JsonNode read(JsonNode request) {
     BaseTable table = Tables.open(request.get("metadata").asText());
     boolean full = request.path("full").asBoolean();
@@ -40,13 +51,13 @@ final class Rows {
     for (Map.Entry<String, SnapshotRef> ref : table.refs().entrySet()) {
       String key = "ref " + ref.getKey();
       if (wanted(request, key)) {
-        answer.set(key, contents(table, table.newScan().useRef(ref.getKey()), full));
+        answer.set(key, contents(table, table.newScan().useRef(ref.getKey()), full, young(request, table)));
       }
     }
     for (Snapshot snapshot : table.snapshots()) {
       String key = "snapshot " + snapshot.snapshotId();
       if (wanted(request, key)) {
-        answer.set(key, contents(table, table.newScan().useSnapshot(snapshot.snapshotId()), full));
+        answer.set(key, contents(table, table.newScan().useSnapshot(snapshot.snapshotId()), full, record -> true));
       }
     }
     return answer;
@@ -64,7 +75,23 @@ final class Rows {
     return false;
   }
 
-  private static ObjectNode contents(BaseTable table, TableScan scan, boolean full) {
+  /** Which records of the current schema are young enough. */
+  @SuppressWarnings({"unchecked", "rawtypes"})
+  private static Predicate<Record> young(JsonNode request, BaseTable table) {
+    if (!request.hasNonNull("young")) {
+      return record -> true;
+    }
+    Types.NestedField field = table.schema().findField(request.get("young").get("column").asText());
+    String text = request.get("young").get("from").asText();
+    Accessor<StructLike> accessor = table.schema().accessorForField(field.fieldId());
+    Comparable from =
+        field.type().typeId() == Type.TypeID.DATE
+            ? LocalDate.parse(text)
+            : field.type().equals(Types.TimestampType.withZone()) ? OffsetDateTime.parse(text) : LocalDateTime.parse(text);
+    return record -> accessor.get(record) == null || from.compareTo(accessor.get(record)) <= 0;
+  }
+
+  private static ObjectNode contents(BaseTable table, TableScan scan, boolean full, Predicate<Record> wanted) {
     ObjectNode answer = Reference.JSON.createObjectNode();
     Sum rows = new Sum();
     Sum lineage = new Sum();
@@ -75,6 +102,9 @@ final class Rows {
     try (CloseableIterable<FileScanTask> tasks = scan.project(hasLineage ? withLineage(scan.schema()) : scan.schema()).planFiles()) {
       for (FileScanTask task : tasks) {
         for (Row row : seen(table, task, scan.schema(), hasLineage)) {
+          if (!wanted.test(row.record)) {
+            continue;
+          }
           count += 1;
           anonymous += row.lineage.startsWith("null@") ? 1 : 0;
           rows.add(row.text);
@@ -95,7 +125,7 @@ final class Rows {
     return answer;
   }
 
-  private record Row(String lineage, String text) {}
+  private record Row(Record record, String lineage, String text) {}
 
   private static final int MOST_SEEN = 2000;
   private static final Map<String, List<Row>> SEEN =
@@ -123,7 +153,7 @@ final class Rows {
       int columns = schema.columns().size();
       for (Record record : records(table, task, hasLineage ? withLineage(schema) : schema)) {
         String lineage = hasLineage ? record.get(columns, Object.class) + "@" + record.get(columns + 1, Object.class) + " " : "";
-        rows.add(new Row(lineage, Values.text(schema.asStruct(), record)));
+        rows.add(new Row(record, lineage, Values.text(schema.asStruct(), record)));
       }
       SEEN.put(key.toString(), rows);
     }
