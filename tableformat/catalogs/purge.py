@@ -55,7 +55,7 @@ def delete_files_of(table: Table) -> dict[str, str]:
 class _UnreadableError(Exception):
     """What a file leads to cannot be told for now: were it deleted, nothing would lead there any more."""
 
-    def __init__(self, location: str, cause: OSError) -> None:
+    def __init__(self, location: str, cause: Exception) -> None:
         super().__init__(f"it cannot be read, and so what it leads to stays ({cause})")
         self.location = location
 
@@ -80,7 +80,7 @@ def _manifests(table: Table) -> dict[str, ManifestFile]:
             found.update((manifest.manifest_path, manifest) for manifest in snapshot.manifests(table.io))
         except FileNotFoundError:
             continue  # an earlier attempt came that far
-        except OSError as error:
+        except Exception as error:
             raise _UnreadableError(snapshot.manifest_list, error) from error
     return found
 
@@ -90,6 +90,6 @@ def _files_of(io: FileIO, manifest: ManifestFile) -> Iterable[str]:
         entries = manifest.fetch_manifest_entry(io, discard_deleted=False)
     except FileNotFoundError:
         return []
-    except OSError as error:
+    except Exception as error:  # PyIceberg's decoder has no error of its own
         raise _UnreadableError(manifest.manifest_path, error) from error
     return [entry.data_file.file_path for entry in entries]

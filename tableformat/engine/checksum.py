@@ -56,6 +56,8 @@ def _hashes(array: pa.Array) -> Hashes:
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     kind = array.type
+    if not len(array):  # it may have no buffers, or those of another width
+        return np.zeros(0, np.uint64)
     if pa.types.is_struct(kind):
         hashes = np.zeros(len(array), np.uint64)
         for position in range(kind.num_fields):

@@ -40,6 +40,20 @@ class UnwritableDataFile(TransientError):
         return type(self), (self.path, self.why)
 
 
+class NoPartitionForValue(PermanentError):
+    """A row cannot move to the table's current spec, which has no partition for one of its values."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(
+            f"partition field {field!r}: {why}, so Iceberg has no partition for it. Compact without useCurrentSpec, or "
+            "partition the table by another transform"
+        )
+        self.field, self.why = field, why
+
+    def __reduce__(self) -> tuple[type["NoPartitionForValue"], tuple[str, str]]:
+        return type(self), (self.field, self.why)
+
+
 class NoRoomToSort(TransientError):
     """Local disk cannot take what a sort has no memory for."""
 

@@ -43,7 +43,7 @@ class FileForm:
     blooms: Mapping[int, tuple[BloomFilter, ...]]
     """By the position of a column: the bloom filters of what is stored for it."""
     logical_types: Mapping[int, Struct]
-    """By field id: what the footer says of a column that is plain bytes to pyarrow."""
+    """By field id: what the footer says of a column that is plain bytes, or a group of them, to pyarrow."""
 
     def encoded(self, place: int, column: pa.ChunkedArray) -> "EncodedColumn":
         """The column at this position, of one row group."""
@@ -145,13 +145,21 @@ def encoded(column: pa.Table, options: Mapping[str, object], unordered: frozense
     groups = footer.structs(_FILE_ROW_GROUPS)
     if len(groups) != 1 or groups[0].number(_GROUP_ROWS) != column.num_rows:  # to join the first alone would lose rows
         raise ValueError(f"{column.num_rows} rows became {len(groups)} row groups")
-    has_order = [
-        _ELEMENT_FIELD_ID not in element.fields or element.number(_ELEMENT_FIELD_ID) not in unordered
-        for element in footer.structs(_FILE_SCHEMA)
-        if _ELEMENT_CHILDREN not in element.fields
-    ]
+    has_order = list(_have_order(footer.structs(_FILE_SCHEMA), unordered))
     pages_end, indexes = take_indexes(file, end, groups[0].structs(_GROUP_COLUMNS), column.column(0), has_order)
     return EncodedColumn(file.slice(len(_MAGIC), pages_end - len(_MAGIC)), groups[0], indexes)
+
+
+def _have_order(elements: Sequence[Struct], unordered: frozenset[int]) -> Iterator[bool]:
+    """For each stored column; the parts of a group without an order have none either."""
+    without = 0
+    for element in elements:
+        is_unordered = _ELEMENT_FIELD_ID in element.fields and element.number(_ELEMENT_FIELD_ID) in unordered
+        if _ELEMENT_CHILDREN in element.fields:
+            without = element.number(_ELEMENT_CHILDREN) if is_unordered else without
+            continue
+        yield not is_unordered and not without
+        without = max(0, without - 1)
 
 
 def _parts(rows: pa.Table, options: Mapping[str, object]) -> tuple[pa.Buffer, int, Struct]:

@@ -7,6 +7,7 @@ rows each has is counted while they are read, because a file's size is chosen by
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import UUIDType
 
 from tableformat.engine.deletes import column_path
+from tableformat.engine.errors import NoPartitionForValue
 from tableformat.engine.sort_codes import Numbers, integers
 from tableformat.engine.task import SortColumn
 from tableformat.engine.transforms import partition_values, transformed
@@ -85,7 +87,7 @@ class Partitioning:
 
     def _numbered(self, batch: pa.RecordBatch) -> tuple[list[pa.Array], Numbers]:
         """The partition values of each row, and a number for each partition among them."""
-        columns = [self._values(batch, field.source_id, field.transform) for field in self._spec.fields]
+        columns = [self._values(batch, field) for field in self._spec.fields]
         numbers: Numbers = np.zeros(batch.num_rows, np.int64)
         for column in columns:
             codes = _codes(column)
@@ -114,16 +116,29 @@ class Partitioning:
             return [None if value is None else UUID(bytes=value) for value in values]
         return values
 
-    def _values(self, batch: pa.RecordBatch, field_id: int, transform: Any) -> pa.Array:
-        if isinstance(transform, VoidTransform):
+    def _values(self, batch: pa.RecordBatch, field: PartitionField) -> pa.Array:
+        if isinstance(field.transform, VoidTransform):
             return pa.nulls(batch.num_rows, pa.int32())
-        path = column_path(self._schema, field_id)
+        path = column_path(self._schema, field.source_id)
         column = batch.column(path[0])
         for position in path[1:]:
             column = pc.struct_field(column, position)
         if isinstance(column.type, pa.BaseExtensionType):
             column = column.storage
-        return transformed(column, transform, self._schema.find_type(field_id))
+        values = transformed(column, field.transform, self._schema.find_type(field.source_id))
+        if pa.types.is_decimal(values.type):
+            _require_room(field, values, column.type)
+        return values
+
+
+def _require_room(field: PartitionField, values: pa.Array, kind: pa.DataType) -> None:
+    """Truncated away from zero, a negative decimal may get a digit more than its type has, and Java fails on it."""
+    most = Decimal((0, (9,) * kind.precision, -kind.scale))
+    ends = pc.min_max(values).as_py()
+    if any(end is not None and abs(end) > most for end in ends.values()):
+        raise NoPartitionForValue(
+            field.name, f"{field.transform} makes {ends['min']} of a value, which {kind} has no room for"
+        )
 
 
 def _codes(column: pa.Array) -> Numbers:

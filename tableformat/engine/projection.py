@@ -26,8 +26,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tableformat.engine.stored_types import as_bytes
-from tableformat.types_as_written import is_geospatial
+from tableformat.engine.stored_types import VARIANT_PARTS, as_bytes
+from tableformat.types_as_written import is_geospatial, is_variant
 
 FIELD_ID = b"PARQUET:field_id"
 
@@ -194,6 +194,8 @@ def _absent(target: NestedField, arrow_type: pa.DataType, length: int, constants
 
 def _nulls(arrow_type: pa.DataType, length: int) -> pa.Array:
     """Nulls alone. A Parquet writer refuses those that Arrow puts into the required fields of a null struct."""
+    if pa.types.is_large_list(arrow_type) or pa.types.is_map(arrow_type):
+        return _null_lists(arrow_type, length)
     if not pa.types.is_struct(arrow_type):
         return pa.nulls(length, arrow_type)
     columns = [_nulls(field.type, length) for field in arrow_type]
@@ -201,6 +203,16 @@ def _nulls(arrow_type: pa.DataType, length: int) -> pa.Array:
         column if field.nullable else _unmasked(column) for field, column in zip(arrow_type, columns, strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=pa.repeat(True, length))
+
+
+def _null_lists(arrow_type: pa.DataType, length: int) -> pa.Array:
+    """As Arrow has them elsewhere: the children of its own nulls have buffers that are none of their type."""
+    inner = [_nulls(field.type, 0) for field in children(arrow_type)]
+    if pa.types.is_map(arrow_type):
+        inner = [pa.StructArray.from_arrays(inner, fields=children(arrow_type))]
+    validity = pa.py_buffer(bytes(-(-length // 8)))
+    offsets = pa.py_buffer(np.zeros(length + 1, np.int32 if pa.types.is_map(arrow_type) else np.int64))
+    return pa.Array.from_buffers(arrow_type, length, [validity, offsets], length, children=inner)
 
 
 def _project(
@@ -224,7 +236,26 @@ def _project(
         return _project_list(target, arrow_type, source, array)
     if isinstance(target, MapType):
         return _project_map(target, arrow_type, source, array)
+    if is_variant(target):
+        return _project_variant(arrow_type, source, array, column)
     return _convert(target, arrow_type, array, column)
+
+
+def is_whole_variant(source: pa.DataType) -> bool:
+    """Whether it is stored as it is written, and not shredded into columns of its own."""
+    return pa.types.is_struct(source) and tuple(child.name for child in source) == VARIANT_PARTS
+
+
+def _project_variant(arrow_type: pa.DataType, source: pa.DataType, array: pa.Array, column: NestedField) -> pa.Array:
+    if not is_whole_variant(source):
+        raise ProjectionError(f"column {column.name!r} is a shredded variant, which the kernel does not read")
+    parts = [_convert(BinaryType(), field.type, array.field(place), column) for place, field in enumerate(arrow_type)]
+    for name, part in zip(VARIANT_PARTS, parts, strict=True):
+        if part.null_count and pc.any(pc.and_(part.is_null(), array.is_valid())).as_py():
+            raise ProjectionError(f"column {column.name!r} has a variant without its {name}")
+    parts = [_unmasked(part) if part.null_count else part for part in parts]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(parts, fields=list(arrow_type), mask=mask)
 
 
 def _project_list(target: ListType, arrow_type: pa.DataType, source: pa.DataType, array: pa.Array) -> pa.Array:

@@ -42,8 +42,9 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.decimal import decimal_to_bytes, unscaled_to_decimal
 
+from tableformat.engine.stored_types import VARIANT_PARTS
 from tableformat.properties import read_number
-from tableformat.types_as_written import is_geospatial
+from tableformat.types_as_written import is_geospatial, is_variant
 
 _COUNTS = MetricsMode(MetricModeTypes.COUNTS)
 _NONE = MetricsMode(MetricModeTypes.NONE)
@@ -100,6 +101,9 @@ def leaf_columns(schema: Schema, properties: Mapping[str, str]) -> list[LeafColu
         elif isinstance(nested_type, MapType):
             visit(nested_type.key_field, nested_type.key_type, None)
             visit(nested_type.value_field, nested_type.value_type, None)
+        elif isinstance(nested_type, PrimitiveType) and is_variant(nested_type):
+            # Bounds of a variant are those of its fields, which are not columns here.
+            leaves.extend(LeafColumn(nested.field_id, nested_type, _NONE, None) for _ in VARIANT_PARTS)
         elif isinstance(nested_type, PrimitiveType):
             # Bounds of a geometry are corners of a box, which the least and the greatest bytes are not.
             has_no_bounds = path is None or is_geospatial(nested_type)
@@ -151,7 +155,8 @@ def file_statistics(metadata: pq.FileMetaData, leaves: list[LeafColumn], others:
     statistics = FileStatistics(split_offsets=_split_offsets(metadata))
     for position, leaf in enumerate(leaves):
         chunks = [metadata.row_group(group).column(position) for group in range(metadata.num_row_groups)]
-        statistics.column_sizes[leaf.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+        size = sum(chunk.total_compressed_size for chunk in chunks)
+        statistics.column_sizes[leaf.field_id] = statistics.column_sizes.get(leaf.field_id, 0) + size
         if leaf.mode == _NONE:
             continue
         statistics.value_counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)

@@ -1,8 +1,9 @@
-"""How types are stored that Arrow's writer has no form for: geometry and geography are bytes with a note in the footer.
+"""How types are stored that Arrow's writer has no form for: as bytes, with a note in the footer.
 
-Both are WKB in a column of bytes, and the footer's logical type names the reference system. pyarrow would write the
-default in the place of EPSG:4326, and knows one algorithm, so columns are written as bytes, and `parquet_file` puts the
-note there. A column of type unknown has nulls alone, and nothing is stored for it, as in files of Iceberg's own writer.
+Geometry and geography are WKB in a column of bytes, and the footer's logical type names the reference system. pyarrow
+would write the default in the place of EPSG:4326, and knows one algorithm, so columns are written as bytes, and
+`parquet_file` puts the note there. A variant is a group of two such columns, its metadata and its value. A column of
+type unknown has nulls alone, and nothing is stored for it, as in files of Iceberg's own writer.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,22 +21,31 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from tableformat.engine.thrift import Struct, enumeration, structure, text
-from tableformat.types_as_written import TypeAsWritten, is_geospatial
+from tableformat.engine.thrift import Struct, byte, enumeration, structure, text
+from tableformat.types_as_written import TypeAsWritten, is_geospatial, is_variant
 
 # Of Parquet's own definition: members of the union of logical types, and fields of the two.
-_GEOMETRY, _GEOGRAPHY = 17, 18
+_VARIANT, _GEOMETRY, _GEOGRAPHY = 16, 17, 18
+_ENCODING_VERSION = 1
 _REFERENCE_SYSTEM, _ALGORITHM = 1, 2
+VARIANT_PARTS = ("metadata", "value")
+"""Columns of a variant that is not shredded, which has more."""
 _ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 
 def logical_types(schema: Schema) -> dict[int, Struct]:
-    """By field id, what the footer has to say of columns that are written as plain bytes."""
+    """By field id, what the footer has to say of columns that are plain bytes to pyarrow."""
     fields = schema._lazy_id_to_field.values()
-    return {field.field_id: _logical_type(field.field_type) for field in fields if is_geospatial(field.field_type)}
+    return {
+        field.field_id: _logical_type(field.field_type)
+        for field in fields
+        if is_geospatial(field.field_type) or is_variant(field.field_type)
+    }
 
 
 def _logical_type(iceberg_type: IcebergType) -> Struct:
+    if is_variant(iceberg_type):
+        return Struct({_VARIANT: structure(Struct({_ENCODING_VERSION: byte(1)}))})
     match iceberg_type:
         case TypeAsWritten():
             name, system, *algorithm = iceberg_type.parts
@@ -91,20 +101,41 @@ def without_unknown(struct: StructType) -> StructType:
 
 
 def as_bytes(struct: StructType) -> StructType:
-    """With bytes in the place of geometries and geographies."""
-    return StructType(*(_with_type(field, _mapped(field.field_type, as_bytes)) for field in struct.fields))
+    """With bytes in the place of geometries and geographies, and a struct of bytes in that of variants."""
+    return StructType(
+        *(_with_type(field, _mapped(field.field_type, as_bytes, _bytes_of(field))) for field in struct.fields)
+    )
 
 
-def _mapped(kind: IcebergType, change: Callable[[StructType], StructType]) -> IcebergType:
+def _mapped(
+    kind: IcebergType, change: Callable[[StructType], StructType], instead: IcebergType | None = None
+) -> IcebergType:
     """The type with a change made to every struct in it."""
     if isinstance(kind, StructType):
         return change(kind)
     if isinstance(kind, ListType):
-        return ListType(kind.element_id, _mapped(kind.element_type, change), kind.element_required)
+        element = _mapped(kind.element_type, change, _bytes_of(kind.element_field))
+        return ListType(kind.element_id, element, kind.element_required)
     if isinstance(kind, MapType):
-        key, value = _mapped(kind.key_type, change), _mapped(kind.value_type, change)
+        key = _mapped(kind.key_type, change, _bytes_of(kind.key_field))
+        value = _mapped(kind.value_type, change, _bytes_of(kind.value_field))
         return MapType(kind.key_id, key, kind.value_id, value, kind.value_required)
-    return BinaryType() if change is as_bytes and is_geospatial(kind) else kind
+    return instead if change is as_bytes and instead is not None else kind
+
+
+def _bytes_of(field: NestedField) -> IcebergType | None:
+    """What Arrow has in the place of the field's type, if it has no form for it."""
+    if is_geospatial(field.field_type):
+        return BinaryType()
+    if not is_variant(field.field_type):
+        return None
+    # Parquet files have no ids for these two, and pyarrow writes none that is negative.
+    return StructType(
+        *(
+            NestedField(-2 * field.field_id - number, name, BinaryType(), required=True)
+            for number, name in enumerate(VARIANT_PARTS)
+        )
+    )
 
 
 def _with_type(field: NestedField, kind: IcebergType) -> NestedField:

@@ -75,6 +75,10 @@ def enumeration(value: int) -> Field:
     return _I32, value
 
 
+def byte(value: int) -> Field:
+    return _BYTE, value
+
+
 def structure(value: Struct) -> Field:
     return _STRUCT, value
 

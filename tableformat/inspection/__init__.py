@@ -7,7 +7,13 @@ from tableformat.inspection.deletes import DeleteIndex, names_one_file
 from tableformat.inspection.estimate import estimated_health, has_more_files_than
 from tableformat.inspection.files import LiveFile, live_file
 from tableformat.inspection.health import TableHealth, table_health
-from tableformat.inspection.manifests import listed_manifests, manifest_first_row_id, read_entries, read_manifests
+from tableformat.inspection.manifests import (
+    listed_manifests,
+    manifest_first_row_id,
+    read_entries,
+    read_manifests,
+    read_removed_entries,
+)
 from tableformat.inspection.partitions import (
     global_specs,
     partition_key,
@@ -58,6 +64,7 @@ __all__ = [
     "partition_type",
     "read_entries",
     "read_manifests",
+    "read_removed_entries",
     "schema_of_spec",
     "small_below",
     "snapshot_files",

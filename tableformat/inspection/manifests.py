@@ -68,6 +68,20 @@ def listed_manifests(manifest_list: InputFile) -> list[ManifestFile]:
 
 def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     """The live entries of a manifest, with what they inherit from it. Raises `UnreadableManifest` if it is broken."""
+    entries = [entry for entry in _all_entries(io, manifest) if entry.status != ManifestEntryStatus.DELETED]
+    listed = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+    if len(entries) < listed:  # one that was cut off between two blocks can be read
+        raise UnreadableManifest(manifest.manifest_path, f"it has {len(entries)} files, and {listed} by its list")
+    _inherit_row_ids(entries, manifest)
+    return entries
+
+
+def read_removed_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The entries of files that the manifest's snapshot removed."""
+    return [entry for entry in _all_entries(io, manifest) if entry.status == ManifestEntryStatus.DELETED]
+
+
+def _all_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     try:
         with _EntryFile(
             io.new_input(manifest.manifest_path),
@@ -75,20 +89,11 @@ def read_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
             read_types={-1: ManifestEntry, 2: DataFile},
             read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
         ) as reader:
-            entries = [
-                _inherit_from_manifest(entry, manifest)
-                for entry in reader
-                if entry.status != ManifestEntryStatus.DELETED
-            ]
+            return [_inherit_from_manifest(entry, manifest) for entry in reader]
     except OSError:
         raise  # of the storage
     except Exception as error:  # PyIceberg's decoder has no error of its own
         raise UnreadableManifest(manifest.manifest_path, repr(error)) from error
-    listed = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
-    if len(entries) < listed:  # one that was cut off between two blocks can be read
-        raise UnreadableManifest(manifest.manifest_path, f"it has {len(entries)} files, and {listed} by its list")
-    _inherit_row_ids(entries, manifest)
-    return entries
 
 
 class _EntryFile(AvroFile[ManifestEntry]):

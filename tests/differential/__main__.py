@@ -1,13 +1,12 @@
 """Runs seeds of the differential machine: `python -m tests.differential --seeds 0..300 --jobs 2 --shrink`."""
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-from tests.differential.cases import Case
+from tests.differential.cases import stored_case
 from tests.differential.faults import FAULTS, find
 from tests.differential.machine import Machine
 from tests.differential.running import Report, run
@@ -16,10 +15,8 @@ from tests.differential.running import Report, run
 def main() -> int:
     arguments = _arguments()
     if arguments.steps is not None:
-        stored = json.loads(arguments.steps.read_text())
-        case = Case(stored.get("seed", -1), stored.get("location", "t"), tuple(stored["steps"]))
         with Machine() as machine:
-            failure = machine.check(case)
+            failure = machine.check(stored_case(arguments.steps))
         print(failure or "agrees")
         return int(failure is not None)
     if arguments.prove:

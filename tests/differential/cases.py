@@ -5,8 +5,10 @@ A step is a dictionary of JSON values: `do` names it, and the rest says how. Ste
 the table is there (which file, which column) comes from a seed of its own, so that any part of a case is a case.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -87,6 +89,11 @@ class Case:
 
 def case_of(seed: int) -> Case:
     return _Generator(seed).case()
+
+
+def stored_case(file: Path) -> Case:
+    stored = json.loads(file.read_text())
+    return Case(stored.get("seed", -1), stored.get("location", "t"), tuple(stored["steps"]))
 
 
 class _Generator:

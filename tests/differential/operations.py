@@ -9,7 +9,7 @@ from random import Random
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import DateType, TimestampType, TimestamptzType
+from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzType
 
 from tableformat.engine.deletes import column_path
 from tableformat.errors import TablewrightError
@@ -44,6 +44,8 @@ REFUSALS = {
     r"is left alone: it has no columns": "every column was dropped",
     r"ORC timestamp .* is out of range for nanosecond resolution": "Arrow reads ORC's timestamps as nanoseconds",
     r"has no field ids, and the table has no name mapping": "the reference guesses by position, and engines do not",
+    r"is in the optional struct .*, and Iceberg Java reads a null struct": "Java makes a struct of an identity value",
+    r"no room for, so Iceberg has no partition for it": "the reference cannot write such a partition either",
     r"lacks the required column": "a required column was added without a default, against Iceberg's own rules",
     r"which the schema forbids|the required column '\w+' \(field \d+\) has nulls": (
         "a column was made required that has nulls, against Iceberg's own rules"
@@ -121,10 +123,8 @@ def _delete_expired_rows(catalog: Catalog, step: Step, young: Step | None, run_i
 
 def young_rows(step: Step, table: Table) -> Step | None:
     """By which column rows have an age, and from which value on they stay; None where there is no such column."""
-    schema, endings = (
-        table.schema(),
-        {DateType: "", TimestampType: step["from"][10:], TimestamptzType: step["from"][10:] + "Z"},
-    )
+    schema, time = table.schema(), step["from"][10:]
+    endings: dict[type[IcebergType], str] = {DateType: "", TimestampType: time, TimestamptzType: f"{time}Z"}
     names = [name for name in _orderable(schema) if type(schema.find_type(name)) in endings]
     if not names:
         return None

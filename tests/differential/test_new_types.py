@@ -1,7 +1,6 @@
 """Tables with `variant`, `geometry`, `geography` and `unknown` columns, at odd paths, that Iceberg's library wrote.
 
-PyIceberg cannot parse some of these types. Java reads the same rows after every operation of ours, or the operation
-names the column and writes nothing.
+PyIceberg cannot parse some of these types. Java reads the same rows after every operation of ours.
 """
 
 import json
@@ -18,8 +17,8 @@ from tableformat.catalogs import SqlConfig, open_catalog
 from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.inspection import snapshot_files, table_health
 from tableformat.locations import Place
-from tableformat.maintenance import InProcessExecutor, UnsupportedTable
-from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact
+from tableformat.maintenance import InProcessExecutor
+from tableformat.maintenance.compaction import CompactionOptions, CompactionResult, compact, plan_compaction
 from tableformat.maintenance.expiry import ExpiryOptions, expire_snapshots
 from tableformat.maintenance.holds import Hold, place_hold
 from tableformat.maintenance.manifests import ManifestOptions, rewrite_manifests
@@ -41,8 +40,8 @@ def catalog(tmp_path: Path) -> Iterator[PointerCatalog]:
     opened.close()
 
 
-def written(reference: Reference, catalog: PointerCatalog, folder: Path, *, variant: bool) -> Table:
-    metadata = reference.ask("write new types", location=f"file:{folder}/t #1?é%41", variant=variant)
+def written(reference: Reference, catalog: PointerCatalog, folder: Path, **options: bool) -> Table:
+    metadata = reference.ask("write new types", location=f"file:{folder}/t #1?é%41", **options)
     return catalog.register_table(IDENTIFIER, metadata)
 
 
@@ -91,43 +90,50 @@ def test_java_reads_the_same_rows_and_types_after_every_operation_on_metadata(
     assert types(table) == as_written
 
 
-def test_compaction_carries_geometries_over_with_their_reference_systems(
-    reference: Reference, catalog: PointerCatalog, tmp_path: Path
+@pytest.mark.parametrize("variant", [True, False])
+def test_compaction_carries_new_types_over_as_java_stores_them(
+    reference: Reference, catalog: PointerCatalog, tmp_path: Path, variant: bool
 ) -> None:
-    table = written(reference, catalog, tmp_path, variant=False)
+    table = written(reference, catalog, tmp_path, variant=variant)
     before = rows(reference, table)
-    [source, *_] = (
-        Place.of(path).path for path in snapshot_files(table.io, table.current_snapshot()).data["path"].to_pylist()
-    )
+    [source, *_] = data_files(table)
     schema_before = stored_columns(source)
 
     assert compacted(catalog, table).files_rewritten == 3
 
-    files = snapshot_files(table.io, table.refresh().current_snapshot()).data
-    assert len(files) == 1
-    path = Place.of(files["path"][0].as_py()).path
+    [path] = data_files(table)
     assert rows(reference, table) == before
     assert stored_columns(path) == schema_before
     footer = pq.read_metadata(path)
     chunks = [footer.row_group(0).column(place) for place in range(footer.num_columns)]
     bounded = {chunk.path_in_schema for chunk in chunks if chunk.statistics.has_min_max}
-    assert bounded.isdisjoint({"place", "plain", "area", "sphere", "inner.places.list.element"})
+    unordered = {"place", "plain", "area", "sphere", "inner.places.list.element", "doc.metadata", "doc.value"}
+    assert bounded.isdisjoint(unordered)
     assert "id" in bounded
+
+
+def test_file_with_a_shredded_variant_stays_as_it_is_and_the_plan_names_the_column(
+    reference: Reference, catalog: PointerCatalog, tmp_path: Path
+) -> None:
+    table = written(reference, catalog, tmp_path, variant=True, shredded=True)
+    before, [*_, shredded] = rows(reference, table), sorted(data_files(table))
+
+    plan = plan_compaction(table, CompactionOptions(min_input_files=2), now=later(table))
+
+    [reason] = plan.left_alone
+    assert reason.startswith("1 data files stay as they are: column 'doc' is a shredded variant")
+    assert compacted(catalog, table).files_rewritten == 2
+    assert rows(reference, table) == before
+    assert len(data_files(table)) == 2
+    assert shredded in data_files(table)
+
+
+def data_files(table: Table) -> list[str]:
+    files = snapshot_files(table.io, table.refresh().current_snapshot()).data
+    return [Place.of(path).path for path in files["path"].to_pylist()]
 
 
 def stored_columns(path: str) -> list[str]:
     """As Parquet describes them, without the lineage that a rewrite adds."""
     lines = str(pq.ParquetFile(path).schema).splitlines()[2:]
     return [line for line in lines if "_row_id" not in line and "_last_updated_sequence_number" not in line]
-
-
-def test_compaction_of_a_variant_column_names_it_and_writes_nothing(
-    reference: Reference, catalog: PointerCatalog, tmp_path: Path
-) -> None:
-    table = written(reference, catalog, tmp_path, variant=True)
-    before = {path for path in tmp_path.rglob("*") if path.is_file()}
-
-    with pytest.raises(UnsupportedTable, match="column 'doc' has type variant"):
-        compacted(catalog, table)
-
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before

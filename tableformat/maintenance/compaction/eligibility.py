@@ -41,7 +41,7 @@ from tableformat.engine.writing import CODECS, codec_name
 from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
 from tableformat.properties import is_encrypted
-from tableformat.types_as_written import is_geospatial
+from tableformat.types_as_written import is_geospatial, is_variant
 
 _KNOWN_TYPES = (
     BinaryType
@@ -100,11 +100,11 @@ def require_rewritable_columns(table: Table) -> None:
     if not schema.fields:  # a row of no columns is nothing that a Parquet file could hold
         raise UnsupportedTable(name, "it has no columns", "Add a column, or leave the table as it is")
     for field in schema._lazy_id_to_field.values():
-        if not isinstance(field.field_type, _KNOWN_TYPES) and not is_geospatial(field.field_type):
+        kind = field.field_type
+        if not isinstance(kind, _KNOWN_TYPES) and not is_geospatial(kind) and not is_variant(kind):
             raise UnsupportedTable(
                 name,
-                f"column {schema.find_column_name(field.field_id)!r} has type {field.field_type}, which the kernel "
-                "does not write",
+                f"column {schema.find_column_name(field.field_id)!r} has type {kind}, which the kernel does not write",
                 "Leave its rewriting to an engine that does",
             )
     for column, reason in why_not_stored(schema):

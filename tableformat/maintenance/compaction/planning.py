@@ -21,6 +21,7 @@ from tableformat.maintenance.compaction.eligibility import require_rewritable, r
 from tableformat.maintenance.compaction.grouping import Group, worthwhile_groups
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.ordering import row_order
+from tableformat.maintenance.compaction.shredded import shredded_files
 from tableformat.maintenance.compaction.sources import SourceFiles
 from tableformat.maintenance.compaction.tasks import TaskMaking
 
@@ -113,8 +114,15 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
     order = row_order(table, options)
     applied = AppliedDeletes(files, global_specs=global_specs(table.metadata))
     stay, left_alone = disputed_files(table, files)
-    groups = _groups(table, files, applied, options, order, stay, now=now)
-    data_rows = _joined([group.data for group in groups])
+    known: Integers = np.zeros(0, np.int64)
+    while True:
+        groups = _groups(table, files, applied, options, order, stay, now=now)
+        data_rows = _joined([group.data for group in groups])
+        shredded, reasons = shredded_files(table, files, np.setdiff1d(data_rows, known))
+        if not len(shredded):
+            break
+        known = np.union1d(known, data_rows)
+        stay[shredded], left_alone = True, left_alone + reasons  # without them other files may be worth a rewrite
     delete_rows = np.unique(_joined([group.deletes for group in groups]))
     require_rewritable_files(table, files, data_rows, delete_rows)
     deletes = dict(zip(delete_rows.tolist(), files.delete_files(delete_rows), strict=True))

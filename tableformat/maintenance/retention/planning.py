@@ -41,6 +41,7 @@ from tableformat.inspection import (
 )
 from tableformat.maintenance.compaction.disputed import require_undisputed
 from tableformat.maintenance.compaction.eligibility import require_rewritable_columns, require_rewritable_file
+from tableformat.maintenance.compaction.shredded import require_whole_variants
 from tableformat.maintenance.errors import UnsupportedTable
 
 
@@ -240,6 +241,7 @@ def _require_exact(table: Table, edge: EdgeFile) -> None:
         require_undisputed(table, edge.file, edge.deletes)
     for file in (edge.file, *edge.deletes):
         require_rewritable_file(table, file)
+    require_whole_variants(table, edge.file)
     if schema_of_spec(table.metadata, edge.file.spec_id) is None:
         raise UnsupportedTable(
             ".".join(table.name()),

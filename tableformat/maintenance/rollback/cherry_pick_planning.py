@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from tableformat.commits.delta import Delta, NewFile
 from tableformat.commits.runs import summary_of
 from tableformat.errors import PermanentError
-from tableformat.inspection import partition_key, read_entries, read_manifests
+from tableformat.inspection import partition_key, read_entries, read_manifests, read_removed_entries
 from tableformat.inspection.ancestry import ancestry
 from tableformat.inspection.manifests import forget_first_row_id
 from tableformat.maintenance.reachability import Reachability, key_of
@@ -239,8 +239,8 @@ def _removed_by(table: Table, snapshot: Snapshot) -> set[str]:
         entry.data_file.file_path
         for manifest in read_manifests(table.io, snapshot)
         if manifest.added_snapshot_id == snapshot.snapshot_id and manifest.content == ManifestContent.DATA
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
-        if entry.status == ManifestEntryStatus.DELETED and entry.snapshot_id == snapshot.snapshot_id
+        for entry in read_removed_entries(table.io, manifest)
+        if entry.snapshot_id == snapshot.snapshot_id
     }
 
 

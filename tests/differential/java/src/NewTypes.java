@@ -21,12 +21,16 @@ import org.apache.iceberg.variants.ShreddedObject;
 import org.apache.iceberg.variants.Variant;
 import org.apache.iceberg.variants.VariantMetadata;
 import org.apache.iceberg.variants.Variants;
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
 
 /** Tables with the column types that only format version 3 has, written and read by Iceberg's generic reader and writer. */
 final class NewTypes {
   private NewTypes() {}
 
-  /** Writes a table of several files at "location", with a variant column if "variant", and answers its metadata file. */
+  /**
+   * Writes a table of three files at "location", with a variant column if "variant", which is shredded in the last file if
+   * "shredded", and answers its metadata file.
+   */
   static JsonNode write(JsonNode request) throws Exception {
     Schema given =
         new Schema(
@@ -48,12 +52,15 @@ final class NewTypes {
     BaseTable table = Tables.create(given, request.get("location").asText(), Map.of("format-version", "3"));
     Schema schema = table.schema(); // with ids of its own
     for (int file = 0; file < 3; file++) {
-      DataWriter<Record> writer =
+      Parquet.DataWriteBuilder builder =
           Parquet.writeData(table.io().newOutputFile(table.location() + "/data/f" + file + "#1?x=%20 é.parquet"))
               .schema(schema)
               .createWriterFunc(GenericParquetWriter::create)
-              .withSpec(PartitionSpec.unpartitioned())
-              .build();
+              .withSpec(PartitionSpec.unpartitioned());
+      if (file == 2 && request.path("shredded").asBoolean()) {
+        builder.variantShreddingFunc((id, name) -> org.apache.parquet.schema.Types.optional(PrimitiveTypeName.INT32).named("typed_value"));
+      }
+      DataWriter<Record> writer = builder.build();
       try (writer) {
         for (int row = 0; row < 4; row++) {
           writer.write(record(schema, file * 4 + row, row == 1, request.path("variant").asBoolean()));
