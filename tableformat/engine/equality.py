@@ -64,7 +64,7 @@ class EqualityKeys:
         equal = np.ones(len(rows), np.bool_)
         for ours, keys in zip(columns, self._columns, strict=True):
             if len(rows):
-                equal &= _same(ours.take(pa.array(rows)), keys.take(pa.array(places)))
+                equal &= same_values(ours.take(pa.array(rows)), keys.take(pa.array(places)))
         return equal
 
 
@@ -74,7 +74,7 @@ def _together(pieces: list[pa.Array]) -> pa.Array:
     return array
 
 
-def _same(left: pa.Array, right: pa.Array) -> Booleans:
+def same_values(left: pa.Array, right: pa.Array) -> Booleans:
     both_null = pc.and_(left.is_null(), right.is_null())
     same: Booleans = pc.or_(pc.fill_null(pc.equal(left, right), False), both_null).to_numpy(zero_copy_only=False)
     return same

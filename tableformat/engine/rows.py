@@ -11,7 +11,9 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from tableformat.engine.checksum import Checksum
-from tableformat.engine.deletes import FileDeletes, TaskDeletes
+from tableformat.engine.deletes import FileDeletes, TaskDeletes, column_path, key_column
+from tableformat.engine.equality import same_values
+from tableformat.engine.errors import UnreadableDataFile
 from tableformat.engine.lineage import fill_lineage
 from tableformat.engine.parallel import Readers, in_turn
 from tableformat.engine.projection import TargetSchema
@@ -131,10 +133,35 @@ class TaskRows:
         if self._task.keeps_lineage:
             batches = _with_lineage(batches, source)
         for batch in batches:
+            if self._task.output_spec is not None:
+                _require_partition_values(batch, self._task, source)
             live = batch if file.deletes is None else file.deletes.apply(batch).select(self._columns)
             if file.checksum is not None:
                 file.checksum.add(live)
             yield live
+
+
+def _require_partition_values(batch: pa.RecordBatch, task: RewriteTask, source: SourceFile) -> None:
+    """Iceberg Java reads identity partition values in the place of a file's own: outside the partition it would not."""
+    for field_id, value in task.identity_values.items():
+        try:
+            path = column_path(task.read_schema, field_id)
+        except ValueError:
+            continue  # the column is gone
+        stored = key_column(batch, path)
+        expected = key_column(_constant(batch, path, value), (0,))
+        if not same_values(stored, expected).all():
+            name = task.read_schema.find_column_name(field_id)
+            reason = f"column {name!r} has values other than its identity partition's, {value}, which other readers see"
+            raise UnreadableDataFile(source.path, reason)
+
+
+def _constant(batch: pa.RecordBatch, path: tuple[int, ...], value: object) -> pa.RecordBatch:
+    kind = batch.schema.field(path[0]).type
+    for place in path[1:]:
+        kind = kind.field(place).type
+    array = pa.nulls(batch.num_rows, kind) if value is None else pa.repeat(pa.scalar(value, kind), batch.num_rows)
+    return pa.record_batch([array], names=["value"])
 
 
 def _weight(source: SourceFile) -> int:

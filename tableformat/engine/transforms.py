@@ -25,6 +25,7 @@ from pyiceberg.transforms import (
 from pyiceberg.types import IcebergType
 
 _SECONDS_A_DAY, _SECONDS_AN_HOUR = 86_400, 3_600
+_MOST_DIGITS = 38  # of Iceberg's decimals, and of Arrow's of 128 bits
 _PER_SECOND = {"us": 10**6, "ns": 10**9}
 _KNOWN: tuple[type[Transform[Any, Any]], ...] = (
     BucketTransform,
@@ -64,7 +65,10 @@ def transformed(array: pa.Array, transform: Transform[Any, Any], source: Iceberg
 
 def _truncated_type(kind: pa.DataType) -> pa.DataType:
     """A negative decimal is truncated away from zero, and may get one more digit."""
-    return pa.decimal128(min(38, kind.precision + 1), kind.scale) if pa.types.is_decimal(kind) else kind
+    if not pa.types.is_decimal(kind):
+        return kind
+    wider = pa.decimal128 if kind.precision < _MOST_DIGITS else pa.decimal256
+    return wider(kind.precision + 1, kind.scale)
 
 
 def partition_values(array: pa.Array) -> list[Any]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -37,6 +38,11 @@ from tableformat.inspection import (
 from tableformat.maintenance.errors import UnsupportedTable
 
 _Formats = tuple[FileFormat, ...]
+_REWRITE = "Leave their rewriting to the engine that wrote them"
+_FILLED = (
+    "they are not Parquet files, and Iceberg Java would read null structs of their identity partitions as structs. "
+    f"{_REWRITE}"
+)
 _REMEDY = (
     "Delete these rows by position or by another column, and remove the delete files with the engine that wrote them"
 )
@@ -58,7 +64,30 @@ def disputed_files(table: Table, files: SnapshotFiles) -> tuple[Booleans, tuple[
         if reached.any():
             stay |= reached
             reasons.append(f"{reached.sum()} data files stay as they are: {dispute}. {_REMEDY}")
-    return stay, tuple(reasons)
+    filled, reason = _filled_structs(table.metadata, files)
+    return stay | filled, (*reasons, *reason)
+
+
+def _filled_structs(metadata: TableMetadata, files: SnapshotFiles) -> tuple[Booleans, tuple[str, ...]]:
+    """Files whose null structs Iceberg Java reads as null, and would read as structs in a Parquet file."""
+    specs = [
+        spec_id for spec_id, spec in metadata.specs().items() if next(filled_structs(metadata.schema(), spec), None)
+    ]
+    found: Booleans = np.isin(integers(files.data, "spec_id"), specs) & ~_has_format(files.data, (FileFormat.PARQUET,))
+    return found, (f"{found.sum()} data files stay as they are: {_FILLED}",) if found.any() else ()
+
+
+def filled_structs(schema: Schema, spec: PartitionSpec) -> Iterator[tuple[int, str]]:
+    """Columns of identity partitions that are in an optional struct, and its name.
+
+    Iceberg Java puts the partition's value, be it null, into a null struct of a Parquet file, which is then none.
+    """
+    for field in spec.fields:
+        above: int | None = field.source_id if isinstance(field.transform, IdentityTransform) else None
+        while above is not None and (above := schema._lazy_id_to_parent.get(above)) is not None:
+            if not schema.find_field(above).required:
+                yield field.source_id, schema.find_column_name(above) or str(above)
+                break
 
 
 def require_undisputed(table: Table, file: LiveFile, deletes: Collection[LiveFile]) -> None:
@@ -66,6 +95,9 @@ def require_undisputed(table: Table, file: LiveFile, deletes: Collection[LiveFil
     for dispute in _disputes(table.metadata):
         if file.file_format in dispute.data_formats and any(map(dispute.is_over, deletes)):
             raise UnsupportedTable(".".join(table.name()), f"{file.path} stays as it is: {dispute}", _REMEDY)
+    spec = table.metadata.specs()[file.spec_id]
+    if file.file_format != FileFormat.PARQUET and next(filled_structs(table.metadata.schema(), spec), None):
+        raise UnsupportedTable(".".join(table.name()), f"{file.path} stays as it is: {_FILLED}", _REWRITE)
 
 
 @dataclass(frozen=True)

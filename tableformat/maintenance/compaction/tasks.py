@@ -19,6 +19,7 @@ from tableformat.engine.lineage import with_lineage
 from tableformat.engine.stored_types import stored_schema
 from tableformat.engine.transforms import is_known
 from tableformat.inspection import LiveFile, names_one_file, partition_path, schema_of_spec
+from tableformat.maintenance.compaction.disputed import filled_structs
 from tableformat.maintenance.compaction.eligibility import schema_with_keys
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.errors import UnsupportedTable
@@ -130,18 +131,15 @@ class TaskMaking:
 
     def _require_same_null_structs(self, spec: PartitionSpec, current: PartitionSpec) -> None:
         """Java puts an identity value, be it null, into a struct that is null: other rows to it in one of the specs."""
-        parents = self._schema._lazy_id_to_parent
-        for field_id in _identities(spec) ^ _identities(current):
-            above: int | None = field_id
-            while above is not None and (above := parents.get(above)) is not None:
-                if not self._schema.find_field(above).required:
-                    name, struct = map(self._schema.find_column_name, (field_id, above))
-                    raise UnsupportedTable(
-                        ".".join(self._table.name()),
-                        f"its identity partition column {name!r} is in the optional struct {struct!r}, and Iceberg "
-                        "Java reads a null struct of such a partition as a struct with a null field",
-                        "Make the struct required, or compact without use_current_spec",
-                    )
+        before, after = (dict(filled_structs(self._schema, each)) for each in (spec, current))
+        for field_id in before.keys() ^ after.keys():
+            name, struct = self._schema.find_column_name(field_id), {**before, **after}[field_id]
+            raise UnsupportedTable(
+                ".".join(self._table.name()),
+                f"its identity partition column {name!r} is in the optional struct {struct!r}, and Iceberg Java reads "
+                "a null struct of such a partition as a struct with a null field",
+                "Make the struct required, or compact without use_current_spec",
+            )
 
     def _is_unreadable(self, field: PartitionField) -> bool:
         """Whether Iceberg Java does not read rows of such a partition, not even its own, as it reads those of others.
