@@ -15,7 +15,7 @@ from tablewright.decide.bookkeeping import SEEN_WITHIN, Operations, is_in_flight
 from tablewright.decide.causes import run_name
 from tablewright.decide.compaction import is_triggered, is_worthwhile
 from tablewright.decide.policy import EffectivePolicy
-from tablewright.decide.schedules import earliest, next_opening, next_time
+from tablewright.decide.schedules import earliest, may_start, next_opening, next_time
 from tablewright.decide.state import StartRun, TablePresent
 
 # Rows go before their files are rewritten; what is replaced can then expire; what expiry leaves behind is no orphan.
@@ -117,10 +117,10 @@ def _judge(status: OperationStatus, situation: _Situation) -> _Verdict:
     if due is None:
         if schedule and _slot(schedule, status, situation) <= now:  # its time has come, and there is nothing to do
             status = _satisfied(status, now)
-        return _Verdict(status, wait_until=earliest(coming, _pause_ends(status, situation)))
+        return _Verdict(status, wait_until=may_start(policy.windows, earliest(coming, _pause_ends(status, situation))))
     ready = ready_after_failure(status)
     if ready is not None and now < ready:
-        return _Verdict(status, wait_until=ready)
+        return _Verdict(status, wait_until=may_start(policy.windows, ready))
     opening = next_opening(policy.windows, now)
     if opening is not None:
         return _Verdict(status, wait_until=opening)

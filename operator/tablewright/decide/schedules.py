@@ -31,6 +31,11 @@ def next_opening(windows: Sequence[Window], now: datetime) -> datetime | None:
     return min(start for window in windows for start, _ in _around(window, now) if start > now)
 
 
+def may_start(windows: Sequence[Window], when: datetime | None) -> datetime | None:
+    """The first time, from this one on, at which a window is open."""
+    return None if when is None else next_opening(windows, when) or when
+
+
 def _around(window: Window, now: datetime) -> list[tuple[datetime, datetime]]:
     """The window's openings from a week before now to a week after it."""
     zone = ZoneInfo(window.time_zone)

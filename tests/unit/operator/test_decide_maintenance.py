@@ -342,6 +342,17 @@ def test_outside_its_windows_a_scheduled_time_waits_for_the_next_opening() -> No
     assert simulation.wait(hours=10).look().start is not None
 
 
+def test_the_next_run_of_a_schedule_is_when_its_window_opens() -> None:
+    windows = [{"days": ["Sun"], "start": "22:00", "duration": "2h"}]  # NOW is a Sunday, at noon
+    simulation = Simulation.of(**HOURLY, windows=windows)
+    simulation.look(small_files=0)
+    assert simulation.operation(Operation.COMPACT).next_run == NOW + timedelta(hours=10), "13:00 is closed"
+    simulation.wait(hours=10).look(small_files=0)
+    assert simulation.operation(Operation.COMPACT).next_run == NOW + timedelta(hours=11), "23:00 is open"
+    simulation.wait(hours=1).look(small_files=0)
+    assert simulation.operation(Operation.COMPACT).next_run == NOW + timedelta(days=7, hours=10)
+
+
 def test_a_suspended_table_starts_nothing_and_makes_up_once_when_it_is_resumed() -> None:
     simulation = Simulation.of(**HOURLY)
     simulation.look()
