@@ -5,7 +5,13 @@ The way through: text becomes types (`grammar`), types and names become a checke
 `apply_declaration` carries it out through a catalog. Nothing here knows Kubernetes.
 """
 
-from tableformat.declaration.apply import Applied, Drift, TableContendedError, apply_declaration
+from tableformat.declaration.apply import (
+    Applied,
+    Drift,
+    TableContendedError,
+    apply_declaration,
+    creation_refusals,
+)
 from tableformat.declaration.changes import Change
 from tableformat.declaration.columns import Column, NestedAttributes
 from tableformat.declaration.difference import Difference, difference
@@ -38,6 +44,7 @@ __all__ = [
     "TableDeclaration",
     "TableLocation",
     "apply_declaration",
+    "creation_refusals",
     "difference",
     "overlapping_table",
     "parse_partition_transform",

@@ -129,15 +129,32 @@ def _create(
     plan = difference(declaration, None)
     if plan.refusals:
         return Applied(None, refusals=plan.refusals)
-    if not isinstance(catalog, MetastoreCatalog) and any(field.has_default for field in walk(declaration.fields)):
-        reason = "PyIceberg loses a column's default when it asks the server of a catalog to create a table"
-        remedy = "Create the table with another engine, and declare it then"
-        return Applied(None, refusals=(Refusal(RefusalKind.UNSUPPORTED, "schema.columns", reason, remedy),))
+    lost = _lost_defaults(catalog, declaration)
+    if lost is not None:
+        return Applied(None, refusals=(lost,))
     location = _location(catalog, declaration)
     taken = _overlap(catalog, declaration, location, overlapping)
     if taken is not None:
         return Applied(None, refusals=(taken,))
     return Applied(_new_table(catalog, declaration, location), created=True, changes=plan.changes)
+
+
+def creation_refusals(catalog: Catalog, declaration: TableDeclaration) -> tuple[Refusal, ...]:
+    """Why the table would not be created in this catalog, beside what the declaration itself says; writes nothing.
+
+    Of a location that the catalog chooses nothing is told: some choose it when they create the table.
+    """
+    location = None if declaration.location is None else declaration.location.rstrip("/")
+    found = _lost_defaults(catalog, declaration), _overlap(catalog, declaration, location, overlapping_table)
+    return tuple(refusal for refusal in found if refusal is not None)
+
+
+def _lost_defaults(catalog: Catalog, declaration: TableDeclaration) -> Refusal | None:
+    if isinstance(catalog, MetastoreCatalog) or not any(field.has_default for field in walk(declaration.fields)):
+        return None
+    reason = "PyIceberg loses a column's default when it asks the server of a catalog to create a table"
+    remedy = "Create the table with another engine, and declare it then"
+    return Refusal(RefusalKind.UNSUPPORTED, "schema.columns", reason, remedy)
 
 
 def _new_table(catalog: Catalog, declaration: TableDeclaration, location: str | None) -> Table:

@@ -9,6 +9,9 @@ from functools import cached_property
 
 from tableformat.declaration.refusals import column_field
 
+_PAST = {verb: f"{verb}d" for verb in ("create", "upgrade", "rename", "describe", "remove")}
+_PAST |= {"drop": "dropped", "make": "made", "let": "let", "identify": "identified", "set": "set"}
+
 
 @dataclass(frozen=True)
 class Change:
@@ -28,7 +31,14 @@ class Change:
 
     @property
     def sentence(self) -> str:
+        """What is to be done: it begins with a verb."""
         raise NotImplementedError
+
+    @property
+    def done(self) -> str:
+        """The same once it is done."""
+        verb, _, rest = self.sentence.partition(" ")
+        return f"{_PAST.get(verb, f'{verb}ed')} {rest}"
 
 
 @dataclass(frozen=True)
@@ -296,6 +306,10 @@ class ChangePartitioning(ListChange):
         how = f"by {self.after}" if self.new else "not at all"
         return f"partition new files {how} (files that are there keep theirs: {self.before or 'none'})"
 
+    @property
+    def done(self) -> str:
+        return f"changed the partitioning of new files from {self.before or 'none'} to {self.after or 'none'}"
+
 
 @dataclass(frozen=True)
 class ChangeSortOrder(ListChange):
@@ -306,6 +320,10 @@ class ChangeSortOrder(ListChange):
     @property
     def sentence(self) -> str:
         return f"sort new files by {self.after}" if self.new else "sort new files no more"
+
+    @property
+    def done(self) -> str:
+        return f"changed the sort order of new files from {self.before or 'none'} to {self.after or 'none'}"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Pure: metadata in, values out. Every obstacle is found in one go, so that a pers
 so that a table that moved on meanwhile rejects it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -161,9 +161,8 @@ class _Comparison:
         self._format_version()
         self._location()
         schema = self._schema() if declaration.columns else metadata.schema()
-        if not self.refusals:  # what refers to columns can only be judged on a schema that is possible
-            self._partitioning(schema)
-            self._sort_order(schema)
+        self._partitioning(schema)
+        self._sort_order(schema)
         self._properties(previously_declared)
 
     def outcome(self) -> Difference:
@@ -225,12 +224,12 @@ class _Comparison:
         self.changes += comparison.changes
         self.refusals += comparison.refusals
         self.relies_on_emptiness = comparison.relies_on_emptiness
-        if comparison.refusals:
-            return now
-        self._check_partition_names(comparison)
-        identifier_ids = self._identifier(now, Schema(*comparison.fields))
+        wanted = Schema(*comparison.fields)
+        if not comparison.refusals:
+            self._check_partition_names(comparison)
+        identifier_ids = self._identifier(now, wanted)
         if self.refusals:
-            return now
+            return wanted
         return self._set_schema(now, Schema(*comparison.fields, identifier_field_ids=identifier_ids), comparison)
 
     def _set_schema(self, now: Schema, wanted: Schema, comparison: SchemaComparison) -> Schema:
@@ -266,12 +265,20 @@ class _Comparison:
                         )
                     )
             return kept
+        if not self._has(wanted, declared):
+            return now.identifier_field_ids
         ids = [wanted.find_field(name).field_id for name in declared]
         if set(ids) == set(now.identifier_field_ids):
             return now.identifier_field_ids
         old = tuple(now.find_column_name(field_id) or str(field_id) for field_id in now.identifier_field_ids)
         self.changes.append(ChangeIdentifier(old, declared))
         return ids
+
+    def _has(self, schema: Schema, columns: Iterable[str], ids: Iterable[int] = ()) -> bool:
+        """Whether what refers to columns can be told of this schema; it always can, unless the schema is refused."""
+        if not self.refusals:
+            return True
+        return {*columns} <= {*schema.column_names} and {*ids} <= schema.field_ids
 
     def _uses(self, field_id: int) -> str | None:
         for spec in self.metadata.partition_specs:
@@ -305,8 +312,8 @@ class _Comparison:
                 )
 
     def _partitioning(self, schema: Schema) -> None:
-        declared = self.declaration.partitioning
-        if declared is None:
+        declared, sources = self.declaration.partitioning, [field.source_id for field in self.metadata.spec().fields]
+        if declared is None or not self._has(schema, [field.column for field in declared], sources):
             return
         fields, refusals = partition_fields(declared, schema, PartitionHistory.of(self.metadata))
         self.refusals += refusals
@@ -329,8 +336,8 @@ class _Comparison:
             )
 
     def _sort_order(self, schema: Schema) -> None:
-        declared = self.declaration.sort_order
-        if declared is None:
+        declared, sources = self.declaration.sort_order, [key.source_id for key in self.metadata.sort_order().fields]
+        if declared is None or not self._has(schema, [key.column for key in declared], sources):
             return
         fields: tuple[SortField, ...] = sort_fields(declared, schema)
         updates = sort_updates(self.metadata, fields)

@@ -24,6 +24,31 @@ def test_a_plan_reads_like_a_pull_request() -> None:
     )
 
 
+def test_a_change_that_was_made_is_told_in_the_past_tense() -> None:
+    table = created(declare(column("town"), column("amount", "int"), column("gone"), properties={"a": "b"}))
+    wanted = declare(
+        column("city", previous_names=("town",)),
+        column("amount", "long", doc="in paise"),
+        column("new"),
+        removed_columns=EVERY_COLUMN,
+        properties={"k": "v"},
+        format_version=3,
+    )
+    found = difference(wanted, table, previously_declared_properties=frozenset({"a"}))
+    assert [change.done for change in found.changes] == [
+        "upgraded the format from version 2 to 3",
+        "renamed column town to city",
+        "widened column amount from int to long",
+        "described column amount as 'in paise'",
+        "added column new: string",
+        "dropped column gone: string",
+        "set property k to 'v'",
+        "removed property a (it was 'b')",
+    ]
+    [creation] = difference(wanted, None).changes
+    assert creation.done.startswith("created table ")
+
+
 def test_a_refused_plan_says_that_nothing_is_changed() -> None:
     table = with_a_row(created(declare(column("a", "long"))))
     assert render_text(difference(declare(column("a", "int"), properties={"k": "v"}), table)) == (
