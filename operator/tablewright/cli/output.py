@@ -52,6 +52,11 @@ def has_colour(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def painted(line: str, code: str) -> str:
+    """In a colour, by its number among the terminal's own."""
+    return f"\x1b[{code}m{line}\x1b[0m"
+
+
 def show(form: OutputFormat, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], document: Any) -> None:
     """The rows for people, or the document that they were made from, for programs."""
     if form is OutputFormat.JSON:
@@ -141,5 +146,5 @@ def _text(cell: Cell) -> str:
 def _coloured(cell: str) -> str:
     for code, words in _COLOURS.items():
         if cell.strip() in words:
-            return f"\x1b[{code}m{cell}\x1b[0m"
+            return painted(cell, code)
     return cell

@@ -3,14 +3,16 @@
 import sys
 from collections.abc import Sequence
 
-from tablewright.api.conditions import HEALTHY, IN_SYNC, READY
+from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition
 from tablewright.api.run import RunResult
 from tablewright.api.table import ManagedTable
 from tablewright.cli.output import Column, has_colour, size, table_text
-from tablewright.embedded.apply import RunEnded, RunStarted
+from tablewright.embedded.apply import LockAwaited, RunEnded, RunStarted, TableChanged, TableDone, TableForgotten
+from tablewright.embedded.state import LockHolder
 
 _COLUMNS = tuple(
-    Column(title) for title in ("NAMESPACE", "NAME", "READY", "IN SYNC", "HEALTHY", "FILES", "SMALL", "SIZE")
+    Column(title)
+    for title in ("NAMESPACE", "NAME", "READY", "IN SYNC", "HEALTHY", "MAINTAINED", "FILES", "SMALL", "SIZE")
 )
 
 
@@ -19,18 +21,47 @@ def status_table(tables: Sequence[ManagedTable]) -> str:
     return table_text(_COLUMNS, [_row(table) for table in tables], colour=has_colour(sys.stdout))
 
 
-def troubles(tables: Sequence[ManagedTable]) -> list[str]:
-    """A line for each condition that does not hold."""
+def troubles(done: Sequence[TableDone]) -> list[str]:
+    """A line for each condition that does not hold; a table that only waits for a window is in no trouble."""
     return [
-        f"{'/'.join(table.key)}: not {condition.type} ({condition.reason}): {condition.message}"
-        for table in tables
-        for condition in table.status.conditions
-        if condition.status != "True"
+        f"{'/'.join(event.table.key)}: not {condition.type} ({condition.reason}): {condition.message}"
+        for event in done
+        for condition in event.table.status.conditions
+        if condition.status != "True" and not _waits(event, condition)
     ]
 
 
-def describe_event(event: RunStarted | RunEnded) -> str:
-    name, run = "/".join(event.table.key), event.run
+def waiting(done: Sequence[TableDone]) -> list[str]:
+    return [
+        f"{'/'.join(event.table.key)}: waits for a window: {condition.message}"
+        for event in done
+        for condition in event.table.status.conditions
+        if _waits(event, condition)
+    ]
+
+
+def _waits(event: TableDone, condition: Condition) -> bool:
+    return event.window_opens_at is not None and condition.type == HEALTHY and condition.status != "True"
+
+
+def _wait(holder: LockHolder) -> str:
+    since = f"since {holder.since:%Y-%m-%dT%H:%M:%SZ}"
+    if holder.pid is None:
+        return f"waiting for another process, which has worked on this folder {since}"
+    if holder.is_running:
+        return f"waiting for process {holder.pid}, which has worked on this folder {since}"
+    return f"waiting for a run that process {holder.pid} left behind, under way {since}"
+
+
+def describe_event(event: LockAwaited | TableForgotten | TableChanged | RunStarted | RunEnded) -> str:
+    if isinstance(event, LockAwaited):
+        return _wait(event.holder)
+    if isinstance(event, TableForgotten):
+        return f"{event.key}: its declaration is gone; it is forgotten, and its table is left as it is"
+    name = "/".join(event.table.key)
+    if isinstance(event, TableChanged):
+        return f"{name}: {'; '.join(event.done)}"
+    run = event.run
     if isinstance(event, RunStarted):
         return f"{name}: {run.spec.operation} started (run {run.metadata.name})"
     figures = "" if run.status.result is None else _figures(run.status.result)
@@ -50,4 +81,4 @@ def _row(table: ManagedTable) -> tuple[str, ...]:
     conditions = {condition.type: condition.status for condition in table.status.conditions}
     health = table.status.health
     figures = (str(health.data_files), str(health.small_files), size(health.data_bytes)) if health else ("-", "-", "-")
-    return (*table.key, *(conditions.get(kind, "-") for kind in (READY, IN_SYNC, HEALTHY)), *figures)
+    return (*table.key, *(conditions.get(kind, "-") for kind in (READY, IN_SYNC, HEALTHY, MAINTAINED)), *figures)

@@ -17,16 +17,17 @@ from tablewright.act.jobs import maintenance_job
 from tablewright.act.passes import reconcile_table
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.conditions import READY
-from tablewright.api.run import MaintenanceRun, Phase
-from tablewright.api.table import ManagedTable, ManagedTableStatus
+from tablewright.api.run import MaintenanceRun, Operation, Phase
+from tablewright.api.table import HoldState, ManagedTable, ManagedTableStatus
 from tablewright.decide.bookkeeping import forgiven
 from tablewright.decide.policy import EffectivePolicy, effective_policy
 from tablewright.decide.runs import decide_run
+from tablewright.decide.schedules import next_opening
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.embedded.catalogs import catalog_of
 from tablewright.embedded.driver import DriverEnded, DriverProgress, run_driver
 from tablewright.embedded.folder import Declarations
-from tablewright.embedded.state import EmbeddedState
+from tablewright.embedded.state import EmbeddedState, LockHolder
 from tablewright.observe.jobs import read_report
 from tablewright.observe.tables import HealthMemory
 
@@ -54,8 +55,25 @@ class RunEnded:
 
 
 @dataclass(frozen=True)
+class LockAwaited:
+    """Another process works on the folder; this one goes on when that one has ended."""
+
+    holder: LockHolder
+
+
+@dataclass(frozen=True)
+class TableChanged:
+    """What was done to the table's definition and its holds, a sentence each."""
+
+    table: ManagedTable
+    done: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TableDone:
     table: ManagedTable
+    window_opens_at: datetime | None = None
+    """When maintenance that the table needs may begin, where it only waits for that."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +83,7 @@ class TableForgotten:
     key: str
 
 
-Event = RunStarted | RunProgressed | RunEnded | TableDone | TableForgotten
+Event = LockAwaited | TableChanged | RunStarted | RunProgressed | RunEnded | TableDone | TableForgotten
 
 
 def apply_folder(
@@ -81,9 +99,12 @@ def apply_folder(
     """
     now = clock or (lambda: datetime.now(UTC).replace(microsecond=0))
     memory = HealthMemory()
+    holder = state.holder()
+    if holder is not None:
+        yield LockAwaited(holder)
     with state.locked():
         state.refuse_other_tables(declarations.tables)
-        for key in state.forget_others(declarations.tables, declarations.given):
+        for key in state.forget_gone(declarations.tables, declarations.given):
             yield TableForgotten(key)
         world = _FolderWorld(declarations, state, now)
         for declared in declarations.tables:
@@ -108,11 +129,26 @@ def _apply_table(
         if number == 0 and not by_itself:
             table = tried_again(table)
         outcome = reconcile_table(table, world, memory, now())
+        if done := (*world.changes_made(), *_holds_changed(table.status, outcome.status)):
+            yield TableChanged(table, done)
         if outcome.started is not None:
             yield from world.carry_out(table, world.run_named(table, outcome.started.name))
         elif outcome.look_again_at is None or outcome.look_again_at > now():
             break
-    yield TableDone(state.with_status(declared, now(), world.source_of(declared)))
+    table = state.with_status(declared, now(), world.source_of(declared))
+    yield TableDone(table, _awaited_window(table.status, world.policy_of(table), now()))
+
+
+def _holds_changed(before: ManagedTableStatus, after: ManagedTableStatus) -> list[str]:
+    held = [{hold.name for hold in status.holds if hold.state is HoldState.HELD} for status in (before, after)]
+    placed, released = sorted(held[1] - held[0]), sorted(held[0] - held[1])
+    return [*(f"placed hold {name}" for name in placed), *(f"released hold {name}" for name in released)]
+
+
+def _awaited_window(status: ManagedTableStatus, policy: EffectivePolicy, now: datetime) -> datetime | None:
+    opens = next_opening(policy.windows, now)
+    compaction = next((each for each in status.operations if each.operation is Operation.COMPACT), None)
+    return opens if opens is not None and compaction is not None and compaction.next_run == opens else None
 
 
 def tried_again(table: ManagedTable) -> ManagedTable:
@@ -135,6 +171,7 @@ class _FolderWorld:
         self._state = state
         self._now = now
         self._opened: dict[tuple[str, str], Catalog] = {}
+        self._changes: list[str] = []
 
     def source_of(self, table: ManagedTable) -> Path:
         return self._declarations.sources[table.key]
@@ -170,8 +207,13 @@ class _FolderWorld:
     def overlapping(self, table: ManagedTable, catalog: Catalog, places: Sequence[str]) -> TableLocation | None:
         return overlapping_table(catalog, table.identifier, places)
 
-    def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:
-        """Nothing: whoever applies a folder reads the status that is printed at the end."""
+    def declaration_applied(self, table: ManagedTable, applied: Applied) -> None:  # noqa: ARG002
+        self._changes += [change.done for change in applied.changes]
+
+    def changes_made(self) -> list[str]:
+        """To the definition of the table whose pass it was, since this was asked last."""
+        made, self._changes = self._changes, []
+        return made
 
     def clear_request(self, table: ManagedTable) -> None:
         """The folder is the user's, so what was asked for is remembered instead until it asks for something else."""

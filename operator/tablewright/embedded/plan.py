@@ -1,10 +1,12 @@
 """What `apply` would do to a folder's tables, found out without doing any of it: nothing is written, made or locked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from tableformat.declaration import Difference, difference
+from pyiceberg.catalog import Catalog
+
+from tableformat.declaration import Difference, InvalidDeclarationError, creation_refusals, difference
 from tableformat.errors import TransientError
 from tableformat.maintenance.holds.planning import PREFIX, plan_holds
 from tablewright.act.catalogs import look_into_declared
@@ -16,8 +18,10 @@ from tablewright.api.table import ManagedTable, ManagementPolicy
 from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.decide.holds import decide_holds
 from tablewright.decide.policy import EffectivePolicy
+from tablewright.decide.schedules import is_open
 from tablewright.decide.state import (
     CatalogUnusable,
+    CreationRefused,
     StartRun,
     TableAbsent,
     TableDecision,
@@ -42,6 +46,15 @@ class DueRun:
 
 
 @dataclass(frozen=True)
+class ComingRun:
+    """Maintenance that is not due yet, or waits for its window."""
+
+    operation: Operation
+    at: datetime
+    when_window_opens: bool
+
+
+@dataclass(frozen=True)
 class PlannedTable:
     table: ManagedTable
     difference: Difference | None
@@ -56,31 +69,79 @@ class PlannedTable:
     """What would become of holds, a sentence each."""
     due: tuple[DueRun, ...] = ()
     """In the order in which they would run."""
-    waits: tuple[str, ...] = ()
-    """Maintenance that is not due yet, and when it will be."""
+    coming: tuple[ComingRun, ...] = ()
+    suspended_by: str | None = None
+    """The level that suspends maintenance, if one does."""
     did_not_answer: bool = False
     """Whether the problem is a catalog or a storage that cannot be reached."""
 
     @property
     def has_work(self) -> bool:
-        changes = self.applies and self.difference is not None and not self.difference.is_empty
-        return bool(self.due or self.holds) or changes
+        return bool(self.due or self.holds) or self.has_changes
+
+    @property
+    def has_changes(self) -> bool:
+        return self.applies and self.difference is not None and not self.difference.is_empty
 
     @property
     def is_refused(self) -> bool:
         return bool(self.problem) or (self.difference is not None and bool(self.difference.refusals))
 
 
-def plan_folder(declarations: Declarations, state: EmbeddedState, now: datetime) -> Iterator[PlannedTable]:
+@dataclass(frozen=True)
+class PlanSummary:
+    create: int
+    change: int
+    forget: int
+    runs_due: int
+    refused: int
+    """Tables with a refused change or another problem; runs of theirs may be due all the same."""
+    unreachable: int
+    """Tables whose catalog or storage did not answer."""
+
+
+@dataclass(frozen=True)
+class FolderPlan:
+    tables: tuple[PlannedTable, ...]
+    forgotten: tuple[str, ...]
+    """Keys of objects whose declaration is gone; their tables stay."""
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.forgotten) or any(each.has_work for each in self.tables)
+
+    @property
+    def summary(self) -> PlanSummary:
+        possible = [each for each in self.tables if not each.is_refused]
+        created = [each for each in possible if each.is_new and each.has_changes]
+        return PlanSummary(
+            create=len(created),
+            change=sum(bool(each.has_changes or each.holds) for each in possible) - len(created),
+            forget=len(self.forgotten),
+            runs_due=sum(len(each.due) for each in self.tables),
+            refused=sum(each.is_refused and not each.did_not_answer for each in self.tables),
+            unreachable=sum(each.did_not_answer for each in self.tables),
+        )
+
+
+def plan_folder(declarations: Declarations, state: EmbeddedState, now: datetime) -> FolderPlan:
     memory = HealthMemory()
     state.look()
     state.refuse_other_tables(declarations.tables)
-    for declared in declarations.tables:
-        table = tried_again(state.remembered(declared))
-        rival = older_claim(table, declarations)
-        observed = TableAbsent() if rival else _observe(table, declarations, state, memory)
-        catalog = described(catalog_of(table, declarations.catalogs, state.folder), declarations.catalogs)
-        yield _planned(table, catalog, observed, declarations, state.runs_of(table), now, rival)
+    return FolderPlan(
+        tuple(_plan_table(declared, declarations, state, memory, now) for declared in declarations.tables),
+        tuple(state.gone(declarations.tables, declarations.given)),
+    )
+
+
+def _plan_table(
+    declared: ManagedTable, declarations: Declarations, state: EmbeddedState, memory: HealthMemory, now: datetime
+) -> PlannedTable:
+    table = tried_again(state.remembered(declared))
+    rival = older_claim(table, declarations)
+    observed = TableAbsent() if rival else _observe(table, declarations, state, memory)
+    catalog = described(catalog_of(table, declarations.catalogs, state.folder), declarations.catalogs)
+    return _planned(table, catalog, observed, declarations, state.runs_of(table), now, rival)
 
 
 def _observe(
@@ -93,11 +154,20 @@ def _observe(
         opened = look_into_declared(catalog.metadata.name, catalog.config({}))
         if opened is None:
             return TableAbsent()
-        return observe_table(opened, table, policy_of(table, declarations), memory)
+        observed = observe_table(opened, table, policy_of(table, declarations), memory)
+        return _refused(table, opened) or observed if isinstance(observed, TableAbsent) else observed
     except CatalogNotUsableError as error:
         return CatalogUnusable(error.reason, str(error))
     except TransientError as error:
         return CatalogUnusable("CatalogUnreachable", str(error))
+
+
+def _refused(table: ManagedTable, catalog: Catalog) -> CreationRefused | None:
+    try:
+        refusals = creation_refusals(catalog, declaration_of(table))
+    except InvalidDeclarationError:  # which is said of it anyway
+        return None
+    return CreationRefused(refusals) if refusals else None
 
 
 def _planned(
@@ -118,9 +188,10 @@ def _planned(
         found,
         problem or _problem(first, RUN_ACCEPTED),
         catalog,
-        is_new=isinstance(observed, TableAbsent),
+        is_new=isinstance(observed, TableAbsent | CreationRefused),
         applies=table.spec.management_policy is ManagementPolicy.FULL,
         did_not_answer=did_not_answer(first.status),
+        suspended_by=policy.suspended_by,
     )
     if problem or not isinstance(observed, TablePresent):
         return planned
@@ -141,12 +212,16 @@ def _planned(
         planned,
         holds=holds,
         due=(*again, *(DueRun(start.operation, _reason(start, decision)) for start in starts)),
-        waits=tuple(
-            f"{status.operation} at {status.next_run:%Y-%m-%dT%H:%M:%SZ}"
+        coming=tuple(
+            ComingRun(status.operation, status.next_run, _opens_at(policy, status.next_run))
             for status in decision.status.operations
             if status.next_run is not None and status.next_run > now
         ),
     )
+
+
+def _opens_at(policy: EffectivePolicy, when: datetime) -> bool:
+    return not is_open(policy.windows, when - timedelta(microseconds=1))
 
 
 def _problem(decision: TableDecision, *kinds: str) -> str:
@@ -161,7 +236,9 @@ def _problem(decision: TableDecision, *kinds: str) -> str:
 def _difference(table: ManagedTable, observed: TableObservation) -> Difference | None:
     present = observed.metadata if isinstance(observed, TablePresent) else None
     before = frozenset(table.status.declared_properties)
-    return difference(declaration_of(table), present, previously_declared_properties=before)
+    found = difference(declaration_of(table), present, previously_declared_properties=before)
+    more = observed.refusals if isinstance(observed, CreationRefused) else ()
+    return replace(found, refusals=(*found.refusals, *more))
 
 
 def _holds(table: ManagedTable, policy: EffectivePolicy, observed: TablePresent, now: datetime) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tablewright.decide.state import StartRun
 
 _FILE = "objects.json"
+_LOCK = "lock"
 
 
 class CopiedStateError(PermanentError):
@@ -50,6 +52,24 @@ def refuse_a_copy(folder: Path) -> None:
     _read(folder)
 
 
+@dataclass(frozen=True)
+class LockHolder:
+    pid: int | None
+    """Unknown for a moment after it got the lock."""
+    since: datetime
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is there itself; otherwise what it started still works."""
+        try:
+            os.kill(self.pid or 0, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # somebody else's
+            return True
+        return True
+
+
 class EmbeddedState:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,13 +85,27 @@ class EmbeddedState:
         from tablewright.embedded.driver import SCRATCH_PREFIX
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as handle:
+        with (self.folder / _LOCK).open("a") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            handle.truncate(0)
+            handle.write(f"{os.getpid()}\n")
+            handle.flush()
             self.lock_descriptors = (handle.fileno(),)
             for left in self.folder.glob(f"{SCRATCH_PREFIX}*"):  # by a call that was killed, whose driver has ended
                 shutil.rmtree(left, ignore_errors=True)
             self._read()
             yield
+
+    def holder(self) -> "LockHolder | None":
+        """Who works on this folder now, if anybody does."""
+        with contextlib.suppress(FileNotFoundError), (self.folder / _LOCK).open() as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                since = datetime.fromtimestamp(os.fstat(handle.fileno()).st_mtime, UTC)
+                number = handle.read().strip()
+                return LockHolder(int(number) if number.isdigit() else None, since)
+        return None
 
     def look(self) -> None:
         """Reads what is remembered, without waiting for whoever works here: the file is only ever whole."""
@@ -118,15 +152,19 @@ class EmbeddedState:
                 )
                 yield Finding("/".join(table.key), message, Judge.API_SERVER)
 
-    def forget_others(self, tables: Iterable[ManagedTable], given: Iterable[Path]) -> list[str]:
-        """Forgets the objects that came from these files and folders and are not in them any more, with their runs.
-        What came from elsewhere may share the state, and stays."""
+    def gone(self, tables: Iterable[ManagedTable], given: Iterable[Path]) -> list[str]:
+        """The objects that came from these files and folders and are not in them any more. What came from elsewhere may
+        share the state, and is not among them."""
         declared = {"/".join(table.key) for table in tables}
-        gone = [
+        return [
             key
             for key, known in self._tables.items()
             if key not in declared and "source" in known and _is_within(Path(known["source"]), given)
         ]
+
+    def forget_gone(self, tables: Iterable[ManagedTable], given: Iterable[Path]) -> list[str]:
+        """Forgets the objects that are gone, with their runs."""
+        gone = self.gone(tables, given)
         for key in gone:
             del self._tables[key]
             namespace, _, name = key.partition("/")

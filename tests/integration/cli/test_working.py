@@ -4,12 +4,13 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -323,6 +324,79 @@ def _javas_of(session: int) -> list[int]:
             if os.getsid(int(folder.name)) == session and b"pyspark-shell" in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
+
+
+def test_a_second_apply_says_whom_it_waits_for(tmp_path: Path) -> None:
+    (tmp_path / "events.yaml").write_text(TABLES)
+    state = EmbeddedState(tmp_path / ".tablewright")
+    with state.locked():
+        second = start_apply(tmp_path)
+        assert second.stderr is not None
+        said = second.stderr.readline()
+        expected = (
+            rf"waiting for process {os.getpid()}, which has worked on this folder since 20\d\d-\d\d-\d\dT[\d:]+Z\n"
+        )
+        assert re.fullmatch(expected, said), said
+        assert second.poll() is None
+    out, err = second.communicate(timeout=100)
+    assert (second.returncode, "created table sales.events" in err, "True" in out) == (0, True, True)
+    assert "waiting" not in run_here("apply", "-f", tmp_path).err
+
+
+def test_apply_says_in_a_line_what_it_did_to_each_table(tmp_path: Path) -> None:
+    until = "2199-01-01T00:00:00Z"
+    (tmp_path / "events.yaml").write_text(TABLES)
+    (tmp_path / "other.yaml").write_text(TABLES.replace("name: events", "name: other"))
+    created = run_here("apply", "-f", tmp_path).err.splitlines()
+    columns = "(format version 2): id required long, name string"
+    assert created == [f"sales/{name}: created table sales.{name} {columns}" for name in ("events", "other")]
+    assert run_here("apply", "-f", tmp_path).err == "", "nothing was done"
+
+    table_of(tmp_path).append(rows(0, 1))
+    changed = TABLES.replace("name: name, type: string}", "name: title, type: string, previousNames: [name]}")
+    more = "      - {name: city, type: string}\n  partitioning: [{column: city, transform: identity}]\n"
+    as_of = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    hold = f"  retention: {{holds: [{{name: audit, asOf: '{as_of}', until: '{until}'}}]}}\n"
+    time.sleep(1.1)
+    (tmp_path / "events.yaml").write_text(changed.replace("  layout:", f"{more}  layout:") + hold)
+    assert run_here("apply", "-f", tmp_path).err.splitlines() == [
+        "sales/events: renamed column name to title; added column city: string; changed the partitioning of new files "
+        "from none to city; placed hold audit"
+    ]
+
+
+def test_a_table_that_waits_for_its_window_is_no_failure(tmp_path: Path) -> None:
+    opens = (datetime.now(UTC) + timedelta(hours=3)).replace(minute=0, second=0, microsecond=0)
+    window = f'  windows: [{{days: [{opens:%a}], start: "{opens:%H:%M}", duration: 1h}}]\n'
+    with_files(tmp_path, TABLES, 12)
+    (tmp_path / "events.yaml").write_text(TRIGGERED + window)
+    waits = run_here("apply", "-f", tmp_path)
+    assert waits.code == 0, waits.err
+    assert waits.err == (
+        "sales/events: waits for a window: 12 small files of 12; the policy tolerates fewer than 10; the next run may "
+        f"start at {opens:%Y-%m-%dT%H:%M:%SZ}\n"
+    )
+    (tmp_path / "events.yaml").write_text(TRIGGERED + "  suspend: true\n")
+    suspended = run_here("apply", "-f", tmp_path)
+    assert (suspended.code, "not Healthy" in suspended.err) == (1, True), "nothing is going to happen to it"
+
+
+def test_apply_shows_every_condition_that_its_exit_code_depends_on(tmp_path: Path) -> None:
+    with_files(tmp_path, TRIGGERED, 12)
+    nowhere = {"JAVA_HOME": "", "PATH": str(Path(sys.executable).parent)}
+    failed = run_cli("apply", "-f", tmp_path, **nowhere)
+    header, row = failed.out.splitlines()
+    shown = dict(zip(re.split(r"\s{2,}", header), row.split(), strict=False))
+    assert {name: shown[name] for name in ("READY", "IN SYNC", "HEALTHY", "MAINTAINED")} == {
+        "READY": "True",
+        "IN SYNC": "True",
+        "HEALTHY": "False",
+        "MAINTAINED": "False",
+    }
+    assert failed.code == 1
+    assert {"sales/events: not Healthy", "sales/events: not Maintained"} == {
+        line.partition(" (")[0] for line in failed.err.splitlines() if ": not " in line
+    }
 
 
 def test_two_at_once_on_one_folder_do_not_hurt_each_other(tmp_path: Path) -> None:

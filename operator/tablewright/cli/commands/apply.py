@@ -86,15 +86,8 @@ def _apply_quietly(
     """Tells of the work as it goes; the table is for the caller to show."""
     from tablewright.cli.places import state_folder
     from tablewright.cli.progress import Bar, progress_bar
-    from tablewright.cli.rendering import describe_event, status_table, troubles
-    from tablewright.embedded.apply import (
-        RunProgressed,
-        RunStarted,
-        TableDone,
-        TableForgotten,
-        apply_folder,
-        did_not_answer,
-    )
+    from tablewright.cli.rendering import describe_event, status_table, troubles, waiting
+    from tablewright.embedded.apply import RunProgressed, RunStarted, TableDone, apply_folder, did_not_answer
     from tablewright.embedded.folder import read_folder
     from tablewright.embedded.state import EmbeddedState
 
@@ -110,18 +103,15 @@ def _apply_quietly(
                     bar.at(event.progress)
                 continue
             bars.close()
-            if isinstance(event, TableForgotten):
-                tell(f"{event.key}: its declaration is gone; it is forgotten, and its table is left as it is")
-                continue
             if isinstance(event, TableDone):
-                done.append(event.table)
+                done.append(event)
                 continue
             tell(describe_event(event))
             if isinstance(event, RunStarted):
                 bar = bars.enter_context(progress_bar(f"{event.run.spec.operation} {event.table.metadata.name}"))
-    for line in troubles(done):
+    for line in (*waiting(done), *troubles(done)):
         tell(line)
     code = ExitCode.NOT_AS_WANTED if troubles(done) else ExitCode.FINE
-    if any(did_not_answer(table.status) for table in done):
+    if any(did_not_answer(event.table.status) for event in done):
         code = ExitCode.UNREACHABLE
-    return code, status_table(done)
+    return code, status_table([event.table for event in done])

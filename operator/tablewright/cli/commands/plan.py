@@ -1,5 +1,6 @@
 """`tablewright plan`: what `apply` would do, for people, for programs and for a pull request."""
 
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,10 +8,12 @@ import typer
 
 from tablewright.cli import options
 from tablewright.cli.exits import ExitCode
-from tablewright.cli.output import as_json, echo, tell
+from tablewright.cli.output import as_json, document_of, echo, has_colour, painted, tell
 
 if TYPE_CHECKING:
-    from tablewright.embedded.plan import PlannedTable
+    from datetime import datetime
+
+    from tablewright.embedded.plan import FolderPlan, PlannedTable
 
 
 class PlanFormat(StrEnum):
@@ -41,43 +44,97 @@ def plan(
     declarations = read_folder(*paths, strict=strict)
     for note in declarations.notes:
         tell(f"note: {note}")
-    planned = list(plan_folder(declarations, EmbeddedState(state_folder(paths, state)), now))
+    planned = plan_folder(declarations, EmbeddedState(state_folder(paths, state)), now)
     if output is PlanFormat.JSON:
-        echo(as_json({"tables": [_document(each) for each in planned]}))
+        echo(as_json(_document(planned)))
     elif output is PlanFormat.MARKDOWN:
         echo("\n".join(_markdown(planned)))
     else:
-        echo("\n\n".join("\n".join(_text(each)) for each in planned))
-    if any(each.did_not_answer for each in planned):
+        echo(_text(planned))
+    if planned.summary.unreachable:
         raise typer.Exit(ExitCode.UNREACHABLE)
-    if any(each.is_refused for each in planned):
+    if planned.summary.refused:
         raise typer.Exit(ExitCode.NOT_AS_WANTED)
-    due = any(each.has_work for each in planned)
-    raise typer.Exit(ExitCode.CHANGES_DUE if due and exit_code else ExitCode.FINE)
+    raise typer.Exit(ExitCode.CHANGES_DUE if planned.has_work and exit_code else ExitCode.FINE)
+
+
+_FORGET = "- its declaration is gone: apply forgets the object and its runs, and leaves the table as it is"
+_COLOURS = {"+": "32", "-": "31", "!": "31", "~": "33", "*": "33", "next:": "2"}
+
+
+def _text(planned: "FolderPlan") -> str:
+    blocks = [[_name(each), *(f"  {line}" for line in _lines(each))] for each in planned.tables]
+    blocks += [[key, f"  {_FORGET}"] for key in planned.forgotten]
+    if has_colour(sys.stdout):
+        blocks = [[painted(name, "1"), *map(_coloured, lines)] for name, *lines in blocks]
+    return "\n\n".join("\n".join(block) for block in [*blocks, [_conclusion(planned)]])
+
+
+def _coloured(line: str) -> str:
+    sign, _, _ = line.strip().partition(" ")
+    return painted(line, _COLOURS[sign]) if sign in _COLOURS else line
 
 
 def _name(each: "PlannedTable") -> str:
     return "/".join(each.table.key)
 
 
-def _text(each: "PlannedTable") -> list[str]:
+def _lines(each: "PlannedTable") -> list[str]:
     from tableformat.declaration import render_text
 
-    lines = [_name(each)]
-    lines += [f"  ! {line}" for line in each.problem.splitlines()]
+    lines = [f"! {line}" for line in each.problem.splitlines()]
     if each.difference is not None:
         if each.is_new:
-            lines.append(f"  catalog: {each.catalog}")
-        lines += [f"  {line}" for line in render_text(each.difference).splitlines()]
+            lines.append(f"catalog: {each.catalog}")
+        lines += render_text(each.difference).splitlines()
         if not each.applies and not each.difference.is_empty:
-            lines.append(f"  (managementPolicy {each.table.spec.management_policy} changes nothing)")
-    lines += [f"  + {hold}" for hold in each.holds]
-    lines += [f"  * {run.operation} is due: {run.reason}" for run in each.due]
-    lines += [f"    next: {wait}" for wait in each.waits]
+            lines.append(f"(managementPolicy {each.table.spec.management_policy} changes nothing)")
+    lines += [f"+ {hold}" for hold in each.holds]
+    if each.suspended_by is not None:
+        lines.append(f"maintenance is suspended by spec.suspend of {_level(each.suspended_by)}")
+    lines += [f"* {run.operation} is due: {run.reason}" for run in each.due]
+    for run in each.coming:
+        window = ", when a window opens" if run.when_window_opens else ""
+        lines.append(f"  next: {run.operation} at {_time(run.at)}{window}")
     return lines
 
 
-def _document(each: "PlannedTable") -> dict[str, Any]:
+def _level(origin: str) -> str:
+    """`policy/gold` as `TablePolicy gold`; the table itself has no name here."""
+    level, _, name = origin.partition("/")
+    return {"policy": f"TablePolicy {name}", "catalog": f"TableCatalog {name}"}.get(level, f"the {level}")
+
+
+def _time(when: "datetime") -> str:
+    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _conclusion(planned: "FolderPlan") -> str:
+    summary = planned.summary
+    told = [
+        f"{count:,} {what}"
+        for count, what in (
+            (summary.create, "to create"),
+            (summary.change, "to change"),
+            (summary.forget, "to forget"),
+            (summary.runs_due, "run due" if summary.runs_due == 1 else "runs due"),
+            (summary.refused, "refused"),
+            (summary.unreachable, "unreachable"),
+        )
+        if count
+    ]
+    return ", ".join(told) or "Nothing to do."
+
+
+def _document(planned: "FolderPlan") -> dict[str, Any]:
+    return {
+        "tables": [_table_document(each) for each in planned.tables],
+        "forgotten": list(planned.forgotten),
+        "summary": document_of(planned.summary),
+    }
+
+
+def _table_document(each: "PlannedTable") -> dict[str, Any]:
     import json
 
     from tableformat.declaration import render_json
@@ -91,19 +148,21 @@ def _document(each: "PlannedTable") -> dict[str, Any]:
         "problem": each.problem,
         **(json.loads(render_json(each.difference)) if each.difference is not None else {"applicable": False}),
         "holds": list(each.holds),
+        "suspendedBy": each.suspended_by,
         "maintenanceDue": [{"operation": run.operation.value, "reason": run.reason} for run in each.due],
-        "maintenanceNext": list(each.waits),
+        "maintenanceNext": [
+            {"operation": run.operation.value, "at": _time(run.at), "whenWindowOpens": run.when_window_opens}
+            for run in each.coming
+        ],
     }
 
 
-def _markdown(planned: "list[PlannedTable]") -> list[str]:
-    refused = sum(each.is_refused for each in planned)
-    work = sum(each.has_work and not each.is_refused for each in planned)
-    idle = len(planned) - refused - work
-    lines = ["## Tablewright plan", "", f"{work} to change, {refused} refused, {idle} as declared.", ""]
-    for each in planned:
+def _markdown(planned: "FolderPlan") -> list[str]:
+    lines = ["## Tablewright plan", "", _conclusion(planned), ""]
+    for each in planned.tables:
         if each.is_refused or each.has_work:
             sign = "❌" if each.is_refused else "🆕" if each.is_new else "✏️"
-            body = _text(each)[1:]
-            lines += [f"### {sign} `{_name(each)}`", "", "```diff", *(line[2:] for line in body), "```", ""]
+            lines += [f"### {sign} `{_name(each)}`", "", "```diff", *_lines(each), "```", ""]
+    for key in planned.forgotten:
+        lines += [f"### 🗑️ `{key}`", "", "```diff", _FORGET, "```", ""]
     return lines
