@@ -50,7 +50,8 @@ final class Files {
     for (int number = 0; number < files; number += 1) {
       List<Record> records = new ArrayList<>();
       for (int row = 0; row < rows; row += 1) {
-        records.add(Values.row(table.schema().asStruct(), step.path("seed").asLong(), number * rows + row));
+        Record record = Values.row(table.schema().asStruct(), step.path("seed").asLong(), number * rows + row);
+        records.add(format == FileFormat.ORC ? (Record) Values.withOneZero(record) : record);
       }
       int partitions = 0;
       for (Map.Entry<StructLike, List<Record>> entry : byPartition(records).entrySet()) {

@@ -39,6 +39,24 @@ final class Values {
     return struct(type, seed * 1_000_003L + row);
   }
 
+  /** For ORC: Java's reader takes a batch of both zeros for one value that repeats, and reads the first of them in every place. */
+  static Object withOneZero(Object value) {
+    if (value instanceof Record record) {
+      for (int place = 0; place < record.size(); place += 1) {
+        record.set(place, withOneZero(record.get(place)));
+      }
+    } else if (value instanceof List<?> list) {
+      List<Object> changed = new ArrayList<>();
+      list.forEach(each -> changed.add(withOneZero(each)));
+      return changed;
+    } else if (value instanceof Map<?, ?> map) {
+      Map<Object, Object> changed = new java.util.LinkedHashMap<>();
+      map.forEach((key, each) -> changed.put(key, withOneZero(each)));
+      return changed;
+    }
+    return value instanceof Float number && number == 0 ? (Object) 0.0f : value instanceof Double number && number == 0 ? (Object) 0.0 : value;
+  }
+
   private static Record struct(Types.StructType type, long seed) {
     Record record = GenericRecord.create(type);
     for (Types.NestedField field : type.fields()) {
