@@ -11,9 +11,12 @@ ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PROJECT_ENVIRONMENT=/opt/tablewri
 WORKDIR /source
 COPY tools tools
 RUN ln -s "$(PYTHON=python3 CACHE=/opt tools/ensure-uv)" /usr/local/bin/uv
+# Database drivers for SQL catalogs, for example DRIVERS="postgresql mysql". Both images need the same ones.
+ARG DRIVERS=""
 COPY pyproject.toml uv.lock ./
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --locked --no-default-groups --extra operator --no-install-project && \
+    uv sync --locked --no-default-groups --no-install-project --extra operator \
+      $(for driver in $DRIVERS; do echo "--extra $driver"; done) && \
     tools/trim-packages /opt/tablewright/lib/python3*/site-packages \
       kubernetes/aio pyarrow/include pyarrow/tests 'pyarrow/*_flight*'
 COPY LICENSE README.md ./

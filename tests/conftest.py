@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from kubernetes import client, config
 
 from tests.servers.broker import ServerBroker, ask
+from tests.servers.databases import DatabaseAccess
 from tests.servers.dynamodb import DynamoDbAccess
 from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.servers.s3 import S3Access
@@ -61,6 +62,18 @@ def s3(pytestconfig: pytest.Config) -> S3Access:
 @pytest.fixture(scope="session")
 def dynamodb(pytestconfig: pytest.Config) -> DynamoDbAccess:
     access: DynamoDbAccess = ask(pytestconfig.stash[_ADDRESS], "dynamodb")
+    return access
+
+
+@pytest.fixture(scope="session")
+def postgresql(pytestconfig: pytest.Config) -> DatabaseAccess:
+    access: DatabaseAccess = ask(pytestconfig.stash[_ADDRESS], "postgresql")
+    return access
+
+
+@pytest.fixture(scope="session")
+def mariadb(pytestconfig: pytest.Config) -> DatabaseAccess:
+    access: DatabaseAccess = ask(pytestconfig.stash[_ADDRESS], "mariadb")
     return access
 
 

@@ -24,6 +24,7 @@ from sqlalchemy import (
     ColumnElement,
     Delete,
     Insert,
+    MetaData,
     Update,
     create_engine,
     delete,
@@ -63,13 +64,19 @@ from tableformat.catalogs.pointer_catalog import PointerCatalog
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _PASSING = (OperationalError, InterfaceError, InternalError)  # the others are about what was asked, not the server
 _LOCK_WAIT_SECONDS = 60.0
+_PRE_PING = "pool_pre_ping"
+# Names differ by case and by accents, and may be of any script; a server's own default compares otherwise.
+_EXACT_NAMES = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 _EXISTS = "exists"  # the row by which a namespace without properties exists; also Iceberg Java's
 
 
 class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         uri, _ = required(name, properties, URI, WAREHOUSE)
-        _require_driver(make_url(uri))
+        url = make_url(uri)
+        _require_driver(url)
+        if url.get_backend_name() != "sqlite":  # a server that was restarted meanwhile has closed what the pool holds
+            properties = {_PRE_PING: "true", **properties}
         super().__init__(name, **properties)
 
     @override
@@ -88,7 +95,9 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
         for table in SqlCatalogBaseTable.metadata.sorted_tables:
             try:
                 with self.engine.begin() as connection:
-                    connection.execute(CreateTable(table, if_not_exists=True))
+                    made = table.to_metadata(MetaData())
+                    made.kwargs.update(_EXACT_NAMES)
+                    connection.execute(CreateTable(made, if_not_exists=True))
             except DBAPIError:  # PostgreSQL can lose this race in spite of IF NOT EXISTS
                 if not inspect(self.engine).has_table(table.name):
                     raise
@@ -149,7 +158,9 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
         committing = False
         with Session(self.engine) as session:
             try:
-                if session.execute(statement).rowcount < 1:  # type: ignore[attr-defined]
+                done = session.execute(statement)
+                # PostgreSQL counts no rows of an insert; one that finds the row there fails by its key.
+                if not isinstance(statement, Insert) and done.rowcount < 1:  # type: ignore[attr-defined]
                     raise LostRace("the row has changed")
                 committing = True
                 session.commit()
@@ -282,6 +293,8 @@ def _say_that_it_is_locked(context: ExceptionContext) -> Exception | None:
 
 
 def _say_that_it_is_away(context: ExceptionContext) -> Exception | None:
+    if context.is_pre_ping:
+        return None  # the pool opens another connection
     if isinstance(context.sqlalchemy_exception, _PASSING) and not _is_busy(context.original_exception):
         return CatalogUnavailableError(
             f"the database of the catalog does not answer ({context.original_exception}): try again later"

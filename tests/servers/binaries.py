@@ -266,6 +266,8 @@ SUITES: dict[str, list[Callable[[], object]]] = {
         toolchain.java,
         toolchain.chromium,
         toolchain.openssl,
+        toolchain.postgresql,
+        toolchain.mariadb,
         versitygw,
         etcd,
         dynamodb_local,

@@ -12,6 +12,7 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.servers.databases import MariaDbServer, PostgresServer
 from tests.servers.dynamodb import DynamoDbServer
 from tests.servers.kubernetes import ControlPlane
 from tests.servers.s3 import S3Server
@@ -26,6 +27,8 @@ class _Server(Protocol):
 _KINDS: dict[str, Callable[[Path], _Server]] = {
     "dynamodb": DynamoDbServer,
     "kubernetes": ControlPlane,
+    "mariadb": MariaDbServer,
+    "postgresql": PostgresServer,
     "s3": S3Server,
 }
 _STOP = "stop"

@@ -106,6 +106,34 @@ def mmdebstrap() -> str:
 
 
 @functools.cache
+def postgresql() -> Path:
+    """The folder that has `initdb` and `postgres`, which Debian keeps off the path."""
+    found = _postgresql()
+    if found is None:
+        _apt_install("postgresql", "PostgreSQL")
+        found = _postgresql()
+    if found is None:
+        raise SetupError("PostgreSQL is needed and could not be found after its installation")
+    return found
+
+
+def _postgresql() -> Path | None:
+    on_path = shutil.which("initdb")
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: float(each.parent.name), reverse=True)
+    candidates = [*([Path(on_path).parent] if on_path else []), *folders]
+    return next((each for each in candidates if os.access(each / "postgres", os.X_OK)), None)
+
+
+@functools.cache
+def mariadb() -> str:
+    """MariaDB's programs alone: these packages of Debian's start no server."""
+    for command, package in (("mariadbd", "mariadb-server-core"), ("my_print_defaults", "mariadb-client-core")):
+        if not shutil.which(command):
+            _apt_install(package, "MariaDB")
+    return shutil.which("mariadbd") or "mariadbd"
+
+
+@functools.cache
 def prometheus() -> Path:
     """The folder that has `prometheus` and `promtool`. Debian's package is not installed: that would start a server."""
     found = shutil.which("prometheus")

@@ -15,10 +15,12 @@ from tableformat.catalogs import (
     open_catalog,
 )
 from tests.conftest import unique
+from tests.servers.databases import DatabaseAccess
 from tests.servers.dynamodb import DynamoDbAccess
 from tests.servers.kubernetes import KubernetesAccess
 
-KINDS = ("configMap", "dynamoDB", "sql", "in-memory")
+DATABASES = ("postgresql", "mariadb")
+KINDS = ("configMap", "dynamoDB", "sql", "in-memory", *DATABASES)
 
 
 @pytest.fixture(params=KINDS)
@@ -49,6 +51,10 @@ def configuration(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
                 "dynamodb.secret-access-key": dynamodb.secret_key,
             },
         )
+    if kind in DATABASES:
+        server: DatabaseAccess = request.getfixturevalue(kind)
+        url = server.new_database(unique("lake").replace("-", "_"))
+        return SqlConfig(name="lake", uri=url.render_as_string(hide_password=False), warehouse=warehouse)
     if kind == "sql":
         return SqlConfig(name="lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=warehouse)
     return PyIcebergConfig(name="lake", properties={"type": "in-memory", "warehouse": warehouse})

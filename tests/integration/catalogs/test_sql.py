@@ -34,7 +34,7 @@ def catalog(config: SqlConfig) -> Iterator[Catalog]:
         yield opened
 
 
-def _open_and_create(config: CatalogConfig, number: int) -> bool:
+def open_and_create(config: CatalogConfig, number: int) -> bool:
     with open_catalog(config) as catalog:
         try:
             catalog.create_namespace("sales", {f"owner{number}": "x"})
@@ -51,7 +51,7 @@ def test_processes_that_open_a_new_database_at_once_agree_on_it(tmp_path: Path) 
     ]
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         for config in configs:
-            created = pool.starmap(_open_and_create, [(config, number) for number in range(4)], chunksize=1)
+            created = pool.starmap(open_and_create, [(config, number) for number in range(4)], chunksize=1)
             assert created.count(True) == 1
     with open_catalog(configs[0]) as catalog:
         assert catalog.list_namespaces() == [("sales",)]
