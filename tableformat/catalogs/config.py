@@ -23,6 +23,13 @@ DYNAMODB_TABLE = "table-name"
 DYNAMODB_REGION = "dynamodb.region"
 DYNAMODB_ENDPOINT = "dynamodb.endpoint"
 DYNAMODB_CREATE_TABLE = "dynamodb.create-table"
+# By these variables the databases' own clients know a password, which an address does not have.
+PASSWORD_VARIABLES = {"postgresql": "PGPASSWORD", "mysql": "MYSQL_PWD", "mariadb": "MYSQL_PWD"}
+
+
+def password_variable(uri: str) -> str | None:
+    """The environment variable that has the password of this database; None where there is no such variable."""
+    return PASSWORD_VARIABLES.get(uri.partition("://")[0].partition("+")[0])
 
 
 def required(catalog: str, properties: Mapping[str, str], *keys: str) -> tuple[str, ...]:
@@ -88,7 +95,10 @@ class DynamoDbConfig(_Config):
 
 
 class SqlConfig(_Config):
-    """Pointers in a SQL database, by its SQLAlchemy address; a file of SQLite is the embedded default."""
+    """Pointers in a SQL database, by its SQLAlchemy address; a file of SQLite is the embedded default.
+
+    Without a password in the address, the environment of whoever opens it has it: PGPASSWORD or MYSQL_PWD.
+    """
 
     type: Literal["sql"] = "sql"
     uri: str = Field(min_length=1, repr=False)  # may hold a password

@@ -5,6 +5,7 @@ for SQLite's lock instead of failing, a lost race is told from a lost connection
 commit of all our catalogs. The version of a pointer is the location itself, which is never used twice.
 """
 
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from sqlalchemy import (
     URL,
     ColumnElement,
     Delete,
+    Engine,
     Insert,
     MetaData,
     Update,
@@ -49,7 +51,7 @@ from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
 from tableformat.catalogs.commit import Pointer
-from tableformat.catalogs.config import URI, WAREHOUSE, required
+from tableformat.catalogs.config import PASSWORD_VARIABLES, URI, WAREHOUSE, required
 from tableformat.catalogs.namespace_properties import as_text
 from tableformat.catalogs.outcomes import (
     CatalogDriverMissingError,
@@ -81,6 +83,7 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
 
     @override
     def _init_catalog(self) -> None:
+        _take_password_from_environment(self.engine)
         event.listen(self.engine, "handle_error", _say_that_it_is_locked, retval=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _share)
@@ -252,6 +255,7 @@ def is_made(uri: str) -> bool:
             return False
     _require_driver(url)
     engine = create_engine(url)
+    _take_password_from_environment(engine)
     try:
         return inspect(engine).has_table(IcebergTables.__tablename__)
     finally:
@@ -266,6 +270,19 @@ def _require_driver(url: URL) -> None:
             f"no driver for a database of {url.drivername} is installed: add it; in a cluster, to the images of "
             f"operator and jobs ({error})"
         ) from error
+
+
+def _take_password_from_environment(engine: Engine) -> None:
+    """Not into the address: properties travel with a table's storage, to executors, too."""
+    variable = PASSWORD_VARIABLES.get(engine.dialect.name)
+    password = os.environ.get(variable) if variable else None
+    if password is None or engine.url.password is not None:
+        return
+
+    def add_password(_dialect: object, _record: object, _arguments: object, parameters: dict[str, object]) -> None:
+        parameters["password"] = password
+
+    event.listen(engine, "do_connect", add_password)
 
 
 def _share(connection: sqlite3.Connection, _: object) -> None:

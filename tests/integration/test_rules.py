@@ -22,6 +22,7 @@ COLUMNS = {"columns": [{"name": "id", "type": "long"}]}
 TABLE = {"catalogRef": {"name": "lake"}, "schema": COLUMNS}
 RUN = {"tableRef": {"name": "t"}, "operation": "Compact"}
 CATALOG = {"configMap": {}, "warehouse": "s3://bucket"}
+REFERENCE = {"name": "a", "key": "b"}
 HOLD = {"name": "a", "asOf": "2026-01-02T00:00:00Z"}
 
 # What breaks each rule, by the path of its field and the beginning of its message: a spec that is refused, or a spec
@@ -33,6 +34,8 @@ JOBS: dict[str, Any] = {
     "annotations: each key": {"annotations": {"a/b/c": "x"}},
     "annotations: keys that begin": {"annotations": {"app.kubernetes.io/name": "x"}},
     "env[]: variables that begin": {"env": [{"name": "TABLEWRIGHT_JOB", "value": ""}]},
+    "env[]: give exactly one": {"env": [{"name": "A", "value": "b", "valueFrom": {"secretKeyRef": REFERENCE}}]},
+    "env[].valueFrom: give exactly one": {"env": [{"name": "A", "valueFrom": {}}]},
     "volumes[]: name exactly one source": {"volumes": [{"name": "a", "mountPath": "/a"}]},
     "volumes[]: tmp is the name": {"volumes": [{"name": "tmp", "mountPath": "/a", "emptyDir": {}}]},
     "tolerations[]: without a key": {"tolerations": [{"effect": "NoSchedule"}]},

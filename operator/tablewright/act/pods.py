@@ -41,7 +41,7 @@ def driver_pod(
 ) -> dict[str, Any]:
     """`job` is what the driver has to do; `executors` their template, where there may be any."""
     # What people declare comes first: of two variables of one name the later one holds, and that is ours.
-    environment = [*_declared(fields), {"name": variables.JOB, "value": _literal(job)}]
+    environment = [*_declared(fields, catalog), {"name": variables.JOB, "value": _literal(job)}]
     environment += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _WHERE_THE_DRIVER_RUNS.items()
     ]
@@ -61,7 +61,7 @@ def executor_template(
     labels: Mapping[str, str], fields: JobFields, catalog: TableCatalog, *, image: str, account: str
 ) -> dict[str, Any]:
     """Spark adds the rest: the command, the addresses, and the resources, which depend on the plan."""
-    environment = [*_declared(fields), *_storage_keys(catalog)]
+    environment = [*_declared(fields, catalog), *_storage_keys(catalog)]
     container = _container("executor", fields.image or image, environment)
     annotations = {"annotations": fields.annotations} if fields.annotations else {}
     spec = {**_for_spark(_pod_spec(fields, account, container), fields), "automountServiceAccountToken": False}
@@ -156,8 +156,10 @@ def _literal(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _declared(fields: JobFields) -> list[dict[str, Any]]:
-    return [variable.to_json() for variable in fields.env or ()]
+def _declared(fields: JobFields, catalog: TableCatalog) -> list[dict[str, Any]]:
+    """All but the password of the catalog's database, which drivers get by themselves and executors do not need."""
+    password = catalog.database_password
+    return [each.to_json() for each in fields.env or () if password is None or each.name != password.name]
 
 
 def _storage_keys(catalog: TableCatalog) -> list[dict[str, Any]]:
@@ -173,6 +175,8 @@ def _storage_keys(catalog: TableCatalog) -> list[dict[str, Any]]:
 
 
 def _catalog_keys(catalog: TableCatalog) -> list[dict[str, Any]]:
+    if (password := catalog.database_password) is not None:
+        return [password.to_json()]  # also where a table or a policy has variables of its own
     rest = catalog.spec.rest
     if rest is None or rest.credentials_secret_ref is None:
         return []

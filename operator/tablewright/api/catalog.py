@@ -1,12 +1,14 @@
 """TableCatalog: where pointers live, where files are kept, and how both are reached."""
 
 from typing import Annotated, Any, ClassVar, Self
+from urllib.parse import quote
 
 from pydantic import Field, model_validator
 
 from tableformat.catalogs import CatalogConfig, ConfigMapConfig, DynamoDbConfig, PyIcebergConfig, SqlConfig
+from tableformat.catalogs.config import password_variable
 from tablewright.api.conditions import Condition
-from tablewright.api.jobs import JobFields
+from tablewright.api.jobs import JobFields, Variable
 from tablewright.api.objects import ApiModel, KubernetesResource, StatusModel
 from tablewright.api.policy import MaintenanceDefaults, leaves
 from tablewright.api.texts import ObjectName, Region, StorageLocation, WebAddress, Written
@@ -165,6 +167,9 @@ class TableCatalog(KubernetesResource):
     def _jobs_find_its_credentials(self) -> Self:
         if self.spec.rest is not None and "." in self.metadata.name:
             raise ValueError("the name of a REST catalog has no dots: its jobs find their credentials by it")
+        password = self.database_password
+        if password is not None and password.value_from is not None and password.value_from.secret_key_ref is None:
+            raise ValueError(f"spec.jobs.env[{password.name}]: a password is kept in a Secret: use secretKeyRef")
         return self
 
     def config(self, credentials: dict[str, str], *, kubeconfig: str | None = None) -> CatalogConfig:
@@ -184,8 +189,9 @@ class TableCatalog(KubernetesResource):
             )
         if spec.sql is not None:
             # The database knows its tables by their catalog's name, which may be none to Kubernetes.
-            own = spec.sql.catalog_name or name
-            return SqlConfig(name=own, uri=spec.sql.uri, warehouse=warehouse, properties=properties)
+            own, password = spec.sql.catalog_name or name, credentials.get(password_variable(spec.sql.uri) or "")
+            uri = spec.sql.uri if password is None else _with_password(spec.sql.uri, password)
+            return SqlConfig(name=own, uri=uri, warehouse=warehouse, properties=properties)
         if spec.config_map is not None:
             return ConfigMapConfig(
                 name=name,
@@ -197,12 +203,26 @@ class TableCatalog(KubernetesResource):
         return PyIcebergConfig(name=name, properties=properties | self._pyiceberg_properties(credentials))
 
     @property
+    def database_password(self) -> Variable | None:
+        """The variable of spec.jobs.env that has the password of a SQL catalog's database, if one has."""
+        variable = None if self.spec.sql is None else password_variable(self.spec.sql.uri)
+        return next((each for each in self.spec.jobs.env or () if each.name == variable), None)
+
+    @property
     def secret_references(self) -> list[tuple[str, SecretReference]]:
         """The Secrets that it takes to open the catalog, each with the field that names it."""
         found = [("spec.storage.credentialsSecretRef", self.spec.storage.credentials_secret_ref)]
         if self.spec.rest is not None:
             found.append(("spec.rest.credentialsSecretRef", self.spec.rest.credentials_secret_ref))
         return [(field, reference) for field, reference in found if reference is not None]
+
+    @property
+    def secret_names(self) -> set[str]:
+        """The Secrets that it takes to open the catalog."""
+        password = self.database_password
+        source = None if password is None or password.value_from is None else password.value_from.secret_key_ref
+        names = {reference.name for _, reference in self.secret_references}
+        return names if source is None else names | {source.name}
 
     def _pyiceberg_properties(self, credentials: dict[str, str]) -> dict[str, str]:
         """Of a catalog that PyIceberg brings, by PyIceberg's own names."""
@@ -231,3 +251,10 @@ class TableCatalog(KubernetesResource):
         if storage.region:
             properties["s3.region"] = storage.region
         return properties
+
+
+def _with_password(uri: str, password: str) -> str:
+    """Of an address as `SqlStore` takes it, which has at most one @."""
+    scheme, _, rest = uri.partition("://")
+    user, _, host = rest.rpartition("@")
+    return f"{scheme}://{user}:{quote(password, safe='')}@{host}"

@@ -20,6 +20,9 @@ VariableName = Annotated[
     str, Written(r"^[A-Za-z_][A-Za-z0-9_]*$", 128, "a variable's name: write letters, digits and _", shortest=1)
 ]
 Image = Annotated[str, Written(r"^[!-~]+$", 512, "an image: write one such as registry/name:tag", shortest=1)]
+DataKey = Annotated[
+    str, Written(r"^[-._a-zA-Z0-9]+$", 253, "a key of a Secret: write letters, digits, -, _ and .", shortest=1)
+]
 VolumeName = Annotated[
     str,
     Written(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63, "a volume's name: write small letters, digits and -", shortest=1),
@@ -69,14 +72,33 @@ class Toleration(ApiModel):
         return self
 
 
+class KeyReference(ApiModel):
+    name: ObjectName
+    key: DataKey
+
+
+class VariableSource(ApiModel):
+    secret_key_ref: KeyReference | None = None
+    config_map_key_ref: KeyReference | None = None
+
+    @model_validator(mode="after")
+    def _is_one_source(self) -> Self:
+        if (self.secret_key_ref is None) == (self.config_map_key_ref is None):
+            raise ValueError("give exactly one of secretKeyRef and configMapKeyRef")
+        return self
+
+
 class Variable(ApiModel):
     name: VariableName
-    value: str = Field(max_length=4096)
+    value: str | None = Field(default=None, max_length=4096)
+    value_from: VariableSource | None = None
 
     @model_validator(mode="after")
     def _is_not_the_operators(self) -> Self:
         if self.name.startswith(OWN_VARIABLES):
             raise ValueError(f"variables that begin with {OWN_VARIABLES} are the operator's own")
+        if (self.value is None) == (self.value_from is None):
+            raise ValueError("give exactly one of value and valueFrom")
         return self
 
 

@@ -4,6 +4,7 @@ The embedded catalog is SQLite and a local warehouse in the state folder. It has
 TableCatalog that is missing, and a new and empty catalog must never take its place.
 """
 
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -20,14 +21,28 @@ def catalog_of(table: ManagedTable, declared: Iterable[TableCatalog], state_fold
     """Raises `CatalogNotUsableError` where it is neither declared nor the embedded one."""
     catalogs = {catalog.key: catalog for catalog in declared}
     key = (table.metadata.namespace, table.spec.catalog_ref.name)
-    if key in catalogs:
+    missing = _password_missing(catalogs[key]) if key in catalogs else None
+    if key in catalogs and missing is None:
         return catalogs[key]
     if not catalogs and key[1] == EMBEDDED_CATALOG:
         return embedded_catalog(*key, state_folder)
     from tablewright.act.passes import CatalogNotUsableError  # with all of maintenance, which `get` does without
 
+    if missing is not None:
+        raise CatalogNotUsableError("SecretNotFound", missing)
     message = f"spec.catalogRef: there is no TableCatalog {key[1]} in namespace {key[0]}: declare it"
     raise CatalogNotUsableError("CatalogNotFound", message)
+
+
+def _password_missing(catalog: TableCatalog) -> str | None:
+    """A folder has no Secrets: the environment has what they hold, for the commands and for their drivers alike."""
+    variable = catalog.database_password
+    if variable is None or variable.name in os.environ:
+        return None
+    return (
+        f"TableCatalog {catalog.metadata.name}: spec.jobs.env[{variable.name}] comes from a Secret, which a folder "
+        f"does not have. Set the environment variable {variable.name}"
+    )
 
 
 def described(catalog: TableCatalog, declared: Collection[TableCatalog]) -> str:

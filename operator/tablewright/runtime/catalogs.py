@@ -33,8 +33,19 @@ def parse_catalog(obj: KubernetesObject) -> TableCatalog:
 
 
 class OpenCatalogs:
-    def __init__(self, store: ObjectStore, read_secret: ReadSecret, kubeconfig: str | None) -> None:
+    """`require` raises where a catalog's namespace is not granted; `learn` is told of what must never be shown."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        read_secret: ReadSecret,
+        kubeconfig: str | None,
+        *,
+        require: Callable[[TableCatalog], None] = lambda _: None,
+        learn: Callable[[dict[str, str]], None] = lambda _: None,
+    ) -> None:
         self._store, self._read_secret, self._kubeconfig = store, read_secret, kubeconfig
+        self._require, self._learn = require, learn
         self._opened: dict[tuple[str, str], tuple[str, Catalog]] = {}
         self._secrets: dict[tuple[str, str], tuple[float, dict[str, str] | None]] = {}
         self._lock = threading.Lock()
@@ -49,6 +60,7 @@ class OpenCatalogs:
             catalog = self._store.derived(parse_catalog, obj)
         except InvalidObjectError as error:
             raise CatalogNotUsableError("CatalogInvalid", str(error)) from None
+        self._require(catalog)
         config = catalog.config(self._credentials(catalog), kubeconfig=self._kubeconfig)
         fingerprint = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
         with self._lock:
@@ -76,12 +88,12 @@ class OpenCatalogs:
             for secret in [each for each in self._secrets if each[0] == namespace and each not in named]:
                 del self._secrets[secret]
 
-    def _secrets_of(self, obj: KubernetesObject) -> list[str]:
+    def _secrets_of(self, obj: KubernetesObject) -> set[str]:
         try:
             catalog = self._store.derived(parse_catalog, obj)
         except InvalidObjectError:
-            return []  # it cannot be opened either
-        return [reference.name for _, reference in catalog.secret_references]
+            return set()  # it cannot be opened either
+        return catalog.secret_names
 
     def probe(self, namespace: str, name: str) -> None:
         """Opens it and asks its server something, to see that it answers; raises `CatalogNotUsableError`.
@@ -103,16 +115,36 @@ class OpenCatalogs:
     def _credentials(self, catalog: TableCatalog) -> dict[str, str]:
         credentials: dict[str, str] = {}
         for field, reference in catalog.secret_references:
+            credentials |= self._required_secret(catalog, field, reference.name)
+        return credentials | self._password(catalog)
+
+    def _password(self, catalog: TableCatalog) -> dict[str, str]:
+        """The password of a SQL catalog's database, by the name of the variable by which jobs know it."""
+        variable = catalog.database_password
+        if variable is None:
+            return {}
+        if variable.value_from is None or (reference := variable.value_from.secret_key_ref) is None:
+            return {variable.name: variable.value or ""}
+        field = f"spec.jobs.env[{variable.name}].valueFrom.secretKeyRef"
+        values = self._required_secret(catalog, field, reference.name)
+        if reference.key not in values:
             where = f"TableCatalog {catalog.metadata.name}: {field}"
-            try:
-                values = self._secret(catalog.metadata.namespace, reference.name)
-            except AccessDeniedError as error:
-                raise CatalogNotUsableError("SecretForbidden", f"{where}: {error}") from None
-            if values is None:
-                missing = f"no Secret {reference.name} in namespace {catalog.metadata.namespace}: create it"
-                raise CatalogNotUsableError("SecretNotFound", f"{where}: {missing}")
-            credentials |= values
-        return credentials
+            missing = f"Secret {reference.name} has no key {reference.key}: add it, or name another key"
+            raise CatalogNotUsableError("SecretNotFound", f"{where}: {missing}")
+        password = {variable.name: values[reference.key]}
+        self._learn(password)  # whatever its key is called, it is a secret
+        return password
+
+    def _required_secret(self, catalog: TableCatalog, field: str, name: str) -> dict[str, str]:
+        where = f"TableCatalog {catalog.metadata.name}: {field}"
+        try:
+            values = self._secret(catalog.metadata.namespace, name)
+        except AccessDeniedError as error:
+            raise CatalogNotUsableError("SecretForbidden", f"{where}: {error}") from None
+        if values is None:
+            missing = f"no Secret {name} in namespace {catalog.metadata.namespace}: create it"
+            raise CatalogNotUsableError("SecretNotFound", f"{where}: {missing}")
+        return values
 
     def _secret(self, namespace: str, name: str) -> dict[str, str] | None:
         now = time.monotonic()

@@ -18,7 +18,7 @@ from tests.integration.catalogs.test_tables import SCHEMA, ids, rows
 from tests.servers.databases import PASSWORD, MariaDbServer, PostgresServer
 
 pytestmark = pytest.mark.parametrize("kind", DATABASES, indirect=True)
-SERVERS = {"postgresql": PostgresServer, "mariadb": MariaDbServer}
+SERVERS: dict[str, type[PostgresServer | MariaDbServer]] = {"postgresql": PostgresServer, "mariadb": MariaDbServer}
 
 
 def test_processes_that_open_a_new_database_at_once_agree_on_it(configuration: CatalogConfig) -> None:

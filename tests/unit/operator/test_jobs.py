@@ -22,7 +22,8 @@ SETTINGS = JobSettings(image="jobs:1")
 
 
 def catalog(name: str = "lake", **spec: Any) -> TableCatalog:
-    whole = {"configMap": {}, "warehouse": "s3://bucket/warehouse"} if not spec.get("rest") else {}
+    whole: dict[str, Any] = {} if "rest" in spec else {"warehouse": "s3://bucket/warehouse"}
+    whole |= {} if {"rest", "sql"} & set(spec) else {"configMap": {}}
     return parse(TableCatalog, {"metadata": {"name": name, "namespace": "sales"}, "spec": {**whole, **spec}})
 
 
@@ -251,12 +252,40 @@ def test_a_queue_gets_the_job_suspended_and_labelled() -> None:
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "lakehouse"
 
 
+PASSWORD = {"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": {"name": "lake-db", "key": "password"}}}
+
+
+def test_variables_come_from_secrets_and_config_maps_by_reference() -> None:
+    zone = {"name": "TZ", "valueFrom": {"configMapKeyRef": {"name": "site", "key": "zone"}}}
+    token = {"name": "PROXY_TOKEN", "valueFrom": {"secretKeyRef": {"name": "proxy", "key": "token"}}}
+    job = built(jobs={"env": [zone, token], "executors": {"max": 2}})
+    executor = json.loads(variables(job)["TABLEWRIGHT_EXECUTOR_POD"]["value"])["spec"]["containers"][0]
+    for found in (variables(job), {each["name"]: each for each in executor["env"]}):
+        assert (found["TZ"], found["PROXY_TOKEN"]) == (zone, token)
+
+
+def test_driver_gets_the_database_password_though_the_table_has_variables_of_its_own_and_executors_do_not() -> None:
+    sql = {"uri": "postgresql+psycopg://me@host/db"}
+    lake = catalog(sql=sql, jobs={"env": [PASSWORD]})
+    for own in ({}, {"env": [{"name": "TZ", "value": "UTC"}]}):
+        job = built(lake, jobs={**own, "executors": {"max": 2}})
+        [container] = pod(job)["containers"]
+        assert [each for each in container["env"] if each["name"] == "PGPASSWORD"] == [PASSWORD]
+        executor = json.loads(variables(job)["TABLEWRIGHT_EXECUTOR_POD"]["value"])["spec"]["containers"][0]
+        assert "PGPASSWORD" not in {each["name"] for each in executor["env"]}
+        assert "password" not in variables(job)["TABLEWRIGHT_JOB"]["value"]
+
+
 @pytest.mark.parametrize(
     "jobs",
     [
         {"labels": {"tablewright.dev/run": "mine"}},
         {"annotations": {"app.kubernetes.io/name": "mine"}},
         {"env": [{"name": "TABLEWRIGHT_JOB", "value": "{}"}]},
+        {"env": [{"name": "TZ"}]},
+        {"env": [{"name": "TZ", "value": "UTC", "valueFrom": PASSWORD["valueFrom"]}]},
+        {"env": [{"name": "TZ", "valueFrom": {}}]},
+        {"env": [{"name": "TZ", "valueFrom": {"secretKeyRef": {"name": "s", "key": "a/b"}}}]},
         {"tolerations": [{"value": "x"}]},
         {"nodeSelector": {"no key": "x"}},
     ],

@@ -52,3 +52,34 @@ def test_a_database_that_nobody_has_a_driver_for_is_said_not_tried_again_and_aga
     with pytest.raises(CatalogNotUsableError, match=said) as refusal:
         OpenCatalogs(store, lambda *_: None, None).open("sales", "lake")
     assert refusal.value.reason == "CatalogNotOpened"
+
+
+def with_password(uri: str, source: dict[str, object], secrets: dict[str, dict[str, str]]) -> OpenCatalogs:
+    store, env = ObjectStore(), [{"name": "PGPASSWORD", **source}]
+    spec = {"sql": {"uri": uri}, "warehouse": "file:///nowhere", "jobs": {"env": env}}
+    store.put("TableCatalog", {"metadata": {"name": "lake", "namespace": "sales"}, "spec": spec})
+    return OpenCatalogs(store, lambda _, name: secrets.get(name), None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ({"name": "db", "key": "pw"}, "Secret db has no key pw: add it, or name another key"),
+        ({"name": "none", "key": "password"}, "no Secret none in namespace sales: create it"),
+    ],
+)
+def test_a_password_that_is_not_there_names_the_variable_the_secret_and_the_key(
+    reference: dict[str, str], said: str
+) -> None:
+    source: dict[str, object] = {"valueFrom": {"secretKeyRef": reference}}
+    opening = with_password("postgresql+psycopg://me@127.0.0.1:1/db", source, {"db": {"password": "hush"}})
+    with pytest.raises(CatalogNotUsableError) as refusal:
+        opening.open("sales", "lake")
+    assert refusal.value.reason == "SecretNotFound"
+    assert str(refusal.value) == f"TableCatalog lake: spec.jobs.env[PGPASSWORD].valueFrom.secretKeyRef: {said}"
+
+
+def test_a_password_in_a_config_map_is_refused() -> None:
+    source: dict[str, object] = {"valueFrom": {"configMapKeyRef": {"name": "db", "key": "password"}}}
+    with pytest.raises(CatalogNotUsableError, match=r"spec\.jobs\.env\[PGPASSWORD\]: a password is kept in a Secret"):
+        with_password("postgresql+psycopg://me@127.0.0.1:1/db", source, {}).open("sales", "lake")
