@@ -120,10 +120,14 @@ def s3_bucket(s3: S3Access) -> str:
     return name
 
 
+def with_definitions(access: KubernetesAccess) -> KubernetesAccess:
+    folder = Path(__file__).parent.parent / "crds"
+    kubectl(access, "apply", "--server-side", "-f", str(folder))
+    kubectl(access, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
+    return access
+
+
 @pytest.fixture(scope="session")
 def crds(kubernetes: KubernetesAccess) -> KubernetesAccess:
     """The cluster with our custom resource definitions in it, as they are in the repository."""
-    folder = Path(__file__).parent.parent / "crds"
-    kubectl(kubernetes, "apply", "--server-side", "-f", str(folder))
-    kubectl(kubernetes, "wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
-    return kubernetes
+    return with_definitions(kubernetes)

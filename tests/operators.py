@@ -7,7 +7,7 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ class RefusedError(Exception):
 
 
 class OperatorProcesses:
-    """Starts operators for one namespace; at the end each must have stopped well, unless a test killed it."""
+    """Starts operators for one namespace, or for the whole cluster. At the end each must have stopped well, unless a
+    test killed it."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str | None, log: Path) -> None:
         self._kubeconfig, self._namespace, self.log = kubeconfig, namespace, log
         self._started: list[ForkedProcess] = []
 
@@ -44,7 +45,8 @@ class OperatorProcesses:
     def _start(self, log: Path, *options: str, kubeconfig: Path | None = None) -> ForkedProcess:
         access = str(kubeconfig or self._kubeconfig)
         arguments = ["operator", "--job-image", "none", "--host", "127.0.0.1", "--port", "0"]
-        arguments += ["--namespace", self._namespace, "--kubeconfig", access, *options]
+        arguments += ["--namespace", self._namespace] if self._namespace else []
+        arguments += ["--kubeconfig", access, *options]
         log.touch()
         process = shared_zygote().start(arguments, log)
         self._started.append(process)
@@ -92,7 +94,7 @@ class Replica:
 
 
 @contextlib.contextmanager
-def operators(kubeconfig: Path, namespace: str, log: Path) -> Iterator[OperatorProcesses]:
+def operators(kubeconfig: Path, namespace: str | None, log: Path) -> Iterator[OperatorProcesses]:
     processes = OperatorProcesses(kubeconfig, namespace, log)
     try:
         yield processes
@@ -107,17 +109,39 @@ def kubeconfig_of(access: KubernetesAccess, api: client.ApiClient, namespace: st
     return access.kubeconfig_with_token(answer.status.token, folder / f"{account}.kubeconfig.json")
 
 
-def install_operator(access: KubernetesAccess, api: client.ApiClient, system: str, folder: Path) -> Path:
-    """The rights of examples/install/operator.yaml, in a namespace of the test's own; returns their kubeconfig."""
-    text = (INSTALL / "operator.yaml").read_text()
-    for document in yaml.safe_load_all(text.replace("tablewright-system", system)):
-        if document["kind"].startswith("ClusterRole"):
-            document["metadata"]["name"] = f"{document['metadata']['name']}-{system}"
-        if document["kind"] == "ClusterRoleBinding":
-            document["roleRef"]["name"] = f"{document['roleRef']['name']}-{system}"
+def install_operator(
+    access: KubernetesAccess, api: client.ApiClient, system: str, folder: Path, *, granted: Sequence[str] = ()
+) -> Path:
+    """The rights of examples/install/operator.yaml, in a namespace of the test's own, and those of tables.yaml in each
+    that is granted; returns their kubeconfig. ClusterRoles are the test's own, too: their names end with `system`."""
+    for document in _installed("operator.yaml", system):
         if document["kind"] not in ("Namespace", "Deployment"):
             kubectl(access, "apply", "-f", "-", stdin=json.dumps(document))
+    for namespace in granted:
+        grant(access, system, namespace)
     return kubeconfig_of(access, api, system, "tablewright", folder)
+
+
+def grant(access: KubernetesAccess, system: str, namespace: str) -> None:
+    [binding] = _installed("tables.yaml", system)
+    kubectl(access, "apply", "-n", namespace, "-f", "-", stdin=json.dumps(binding))
+
+
+def roles_of(system: str) -> list[str]:
+    """The flags that name the ClusterRoles of such an installation."""
+    return ["--tables-role", f"tablewright-tables-{system}", "--jobs-role", f"tablewright-jobs-{system}"]
+
+
+def _installed(file: str, system: str) -> Iterator[dict[str, Any]]:
+    for document in yaml.safe_load_all((INSTALL / file).read_text().replace("tablewright-system", system)):
+        if document["kind"].startswith("ClusterRole"):
+            document["metadata"]["name"] = f"{document['metadata']['name']}-{system}"
+        if document.get("roleRef", {}).get("kind") == "ClusterRole":
+            document["roleRef"]["name"] = f"{document['roleRef']['name']}-{system}"
+        for rule in document.get("rules") or ():
+            if "bind" in rule["verbs"]:
+                rule["resourceNames"] = [f"{name}-{system}" for name in rule["resourceNames"]]
+        yield document
 
 
 class Namespace:

@@ -9,14 +9,13 @@ from kubernetes import client
 
 from tests.conftest import unique
 from tests.e2e.cluster import ClusterChoice
-from tests.e2e.place import Place, restricted_namespace
+from tests.e2e.place import SYSTEM, Place, restricted_namespace
 from tests.servers import binaries
 from tests.servers.dynamodb import DynamoDbAccess, DynamoDbServer
 from tests.servers.kubernetes import KubernetesAccess, kubectl
 from tests.servers.node import Node
 from tests.servers.s3 import S3Access, S3Server
 
-SYSTEM = "tablewright-system"
 CHART = Path(__file__).parents[2] / "charts" / "tablewright"
 
 

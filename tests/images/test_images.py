@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers import images
-from tests.servers.images import Image, ImageStore
+from tests.servers.images import Image, ImageSource, ImageStore
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("images")]  # a first build takes minutes
 
@@ -67,6 +67,18 @@ def test_the_operator_starts_and_asks_for_what_it_needs(operator_image: Image) -
 def test_the_operator_image_has_neither_spark_nor_a_jre(operator_image: Image) -> None:
     assert modules_found(operator_image, ["pyspark", "tablejobs", "kopf", "tableformat"]) == ["kopf", "tableformat"]
     assert commands_found(operator_image, ["java", "tablewright"]) == ["/opt/tablewright/bin/tablewright"]
+
+
+@pytest.mark.parametrize("source", [images.OPERATOR, images.JOBS], ids=["operator", "jobs"])
+def test_database_drivers_are_in_an_image_that_is_built_with_them(source: ImageSource, store: ImageStore) -> None:
+    name = source.name.replace(":test", "-with-drivers:test")
+    built = store.build(ImageSource(name, source.dockerfile, drivers="postgresql mysql"))
+    code = "import psycopg, pymysql, cryptography; print(psycopg.pq.__impl__, pymysql.__name__)"
+    assert output_of(built, ["python", "-c", code]).split() == ["binary", "pymysql"]
+
+
+def test_images_have_no_database_drivers_by_default(image: Image) -> None:
+    assert modules_found(image, ["psycopg", "pymysql"]) == []
 
 
 def test_the_jobs_image_starts_a_driver(jobs_image: Image) -> None:

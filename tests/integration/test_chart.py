@@ -75,17 +75,50 @@ def test_a_package_holds_the_definitions_of_the_repository(tmp_path: Path) -> No
 
 def test_rights_over_the_whole_cluster_are_those_of_the_example() -> None:
     documents = rendered()
-    role = only(documents, "ClusterRole")
-    assert role["rules"] == rules_in(INSTALL / "operator.yaml", "ClusterRole", "tablewright-operator")
+    for suffix, example in (("", "operator"), ("-tables", "tables"), ("-jobs", "jobs")):
+        role = only(documents, "ClusterRole", f"tablewright-system{suffix}")
+        expected = json.dumps(rules_in(INSTALL / "operator.yaml", "ClusterRole", f"tablewright-{example}"))
+        assert role["rules"] == json.loads(expected.replace('"tablewright-jobs"', '"tablewright-system-jobs"'))
+    bound = only(documents, "ClusterRoleBinding")["roleRef"]["name"]
+    assert {group for rule in only(documents, "ClusterRole", bound)["rules"] for group in rule["apiGroups"]} == {
+        "tablewright.dev"
+    }
     lease = only(documents, "Role", "tablewright-lease")
     assert lease["rules"] == rules_in(INSTALL / "operator.yaml", "Role", "tablewright-lease")
     assert not [document for document in documents if document["metadata"]["name"] == "tablewright-jobs"]
 
 
+def test_namespaces_with_tables_are_granted_by_a_binding_in_each() -> None:
+    documents = rendered(tableNamespaces=["sales", "web"])
+    [example] = yaml.safe_load_all((INSTALL / "tables.yaml").read_text())
+    for namespace in ("sales", "web"):
+        mine = [document for document in documents if document["metadata"].get("namespace") == namespace]
+        binding = only(mine, "RoleBinding", "tablewright")
+        assert binding["roleRef"] == {**example["roleRef"], "name": "tablewright-system-tables"}
+        assert binding["subjects"] == [{**example["subjects"][0], "namespace": "system"}]
+        assert only(mine, "ServiceAccount", "tablewright-jobs")
+    arguments = container_of(documents)["args"]
+    assert {"--tables-role=tablewright-system-tables", "--jobs-role=tablewright-system-jobs"} <= set(arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"jobs.namespaces": ["sales"]}, "jobs.namespaces is called tableNamespaces now"),
+        ({"watchNamespaces": ["sales"], "tableNamespaces": ["sales"]}, "leave one of them empty"),
+    ],
+)
+def test_values_that_would_be_ignored_are_refused(values: dict[str, Any], said: str) -> None:
+    found = template("tablewright", "system", values)
+    assert found.returncode != 0
+    assert said in found.stderr
+
+
 def test_rights_over_namespaces_need_no_cluster_role() -> None:
     documents = rendered(watchNamespaces=["sales", "web"])
     assert not [document for document in documents if document["kind"].startswith("Cluster")]
-    rules = rules_in(INSTALL / "operator.yaml", "ClusterRole", "tablewright-operator")
+    rules = rules_in(INSTALL / "namespaced.yaml", "Role", "tablewright-operator")[:-2]  # those of leases are apart
+    assert "--jobs-role" not in " ".join(container_of(documents)["args"])
     jobs = rules_in(INSTALL / "jobs.yaml", "Role", "tablewright-jobs")
     for namespace in ("sales", "web"):
         mine = [document for document in documents if document["metadata"].get("namespace") == namespace]
@@ -254,7 +287,7 @@ def test_the_api_server_takes_everything_at_the_restricted_level(
     client.CoreV1Api(kube_api).patch_namespace(kube_namespace, {"metadata": {"labels": level}})
     values: dict[str, Any] = {
         "watchNamespaces": [kube_namespace] if namespaced else [],
-        "jobs.namespaces": [kube_namespace],
+        "tableNamespaces": [] if namespaced else [kube_namespace],
         "jobs.serviceAccount.annotations": {"example.com/role": "tables"},
         "imagePullSecrets": [{"name": "registry"}],
         "nodeSelector": {"disk": "fast"},

@@ -73,7 +73,7 @@ def test_a_run_whose_pod_does_not_start_says_why_and_goes_on_when_that_is_mended
     crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str, tmp_path: Path
 ) -> None:
     core, objects = client.CoreV1Api(kube_api), Namespace(crds, kube_api, kube_namespace)
-    account = install_operator(crds, kube_api, kube_namespace, tmp_path)
+    account = install_operator(crds, kube_api, kube_namespace, tmp_path, granted=[kube_namespace])
     kubectl(crds, "apply", "-n", kube_namespace, "-f", str(INSTALL / "jobs.yaml"))
     core.create_namespaced_resource_quota(kube_namespace, QUOTA)
     status = {
@@ -125,7 +125,7 @@ def test_a_run_whose_pod_does_not_start_gets_another_job_when_its_table_is_corre
 ) -> None:
     core, batch = client.CoreV1Api(kube_api), client.BatchV1Api(kube_api)
     objects = Namespace(crds, kube_api, kube_namespace)
-    account = install_operator(crds, kube_api, kube_namespace, tmp_path)
+    account = install_operator(crds, kube_api, kube_namespace, tmp_path, granted=[kube_namespace])
     kubectl(crds, "apply", "-n", kube_namespace, "-f", str(INSTALL / "jobs.yaml"))
     objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": f"file://{tmp_path}/warehouse"})
     table = {"catalogRef": {"name": "lake"}, "schema": {"columns": [{"name": "id", "type": "long"}]}}

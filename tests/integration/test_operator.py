@@ -40,7 +40,7 @@ def namespace(
     objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": f"file://{warehouse}"})
     folder = tmp_path_factory.mktemp("operator")
     with new_namespace(kube_api) as system:
-        account = install_operator(crds, kube_api, system, folder)
+        account = install_operator(crds, kube_api, system, folder, granted=[shared_namespace])
         with operators(account, shared_namespace, folder / "operator.log") as processes:
             processes.start("--lease-namespace", system)
             yield objects

@@ -33,6 +33,8 @@ SETTINGS_MOUNT = "/media"  # there, and empty, in every image of the Debian fami
 class ImageSource:
     name: str
     dockerfile: str
+    drivers: str = ""
+    """The build argument DRIVERS: database drivers, by the names of the package's extras."""
 
 
 OPERATOR = ImageSource("localhost/tablewright:test", "Dockerfile")
@@ -84,15 +86,17 @@ class ImageStore:
 
     def build(self, source: ImageSource) -> "Image":
         started = time.monotonic()
-        base = self._base()
+        base, drivers = self._base(), [f"--build-arg=DRIVERS={source.drivers}"]
         say(f"building {source.name} from {source.dockerfile}")
         if self._driver == "overlay":
             # vfs copies every layer whole: there, keeping layers costs more than it saves
             builder = source.name.replace(":", "-builder:")  # with a name, it outlives the pruning below
-            self._build(["--layers", "--target", "builder"], builder, CHECKOUT / source.dockerfile, CHECKOUT, base)
-            self._build(["--layers"], source.name, CHECKOUT / source.dockerfile, CHECKOUT, base)
+            self._build(
+                ["--layers", "--target", "builder", *drivers], builder, CHECKOUT / source.dockerfile, CHECKOUT, base
+            )
+            self._build(["--layers", *drivers], source.name, CHECKOUT / source.dockerfile, CHECKOUT, base)
         else:
-            self._build([], source.name, CHECKOUT / source.dockerfile, CHECKOUT, base)
+            self._build(drivers, source.name, CHECKOUT / source.dockerfile, CHECKOUT, base)
         self._buildah("rmi", "--prune")
         say(f"built {source.name} in {time.monotonic() - started:.0f} s")
         return Image(self, source.name, json.loads(self._buildah("inspect", "--type", "image", source.name))["OCIv1"])

@@ -230,7 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
             connection.request(request.method, request.path, request.body, _forwarded(request))
             answer = connection.getresponse()
             content = answer.read()
-            if request.method != "GET" and answer.status < 300:
+            is_question = request.method == "GET" or "/selfsubject" in request.path  # of one's own rights: by POST
+            if not is_question and answer.status < 300:
                 self.server.proxy.applied(request)
             return answer.status, dict(answer.getheaders()), content
         finally:

@@ -20,9 +20,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}{{ else }}{{ $image.repository }}:{{ $image.tag | default (index . 1) }}{{ end -}}
 {{- end -}}
 
-{{/* The operator's rights over what it watches: in a ClusterRole, or in a Role of each namespace. */}}
+{{/* The operator's rights over our own kinds: in a ClusterRole, or in a Role of each namespace. */}}
 {{- define "tablewright.rules" -}}
-# What people declare is read; only finalizers and status are written.
+# Our own kinds: what people declare is read; only finalizers and status are written.
 - apiGroups: [tablewright.dev]
   resources: [tablecatalogs, tablepolicies, managedtables, maintenanceruns]
   verbs: [get, list, watch]
@@ -39,6 +39,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 - apiGroups: [tablewright.dev]
   resources: [maintenanceruns]
   verbs: [create, delete]
+{{- end -}}
+
+{{/* Its rights in a namespace with tables, over what others have objects of, too. */}}
+{{- define "tablewright.tablesRules" -}}
 # A Job whose pod never started is replaced when what it was made with was corrected.
 - apiGroups: [batch]
   resources: [jobs]
@@ -51,7 +55,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, update, delete]
-# Storage credentials that a TableCatalog names.
+# The Secrets that a TableCatalog names, each by its name.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
@@ -59,4 +63,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, list]
+{{- end -}}
+
+{{/* The rights of the jobs' account. */}}
+{{- define "tablewright.jobsRules" -}}
+# Progress.
+- apiGroups: [tablewright.dev]
+  resources: [maintenanceruns/status]
+  verbs: [patch]
+# The pointers of ConfigMap catalogs.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, update]
+# The driver's own pod, and those of its executors.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete, deletecollection]
+{{- end -}}
+
+{{/* ClusterRoles are the cluster's: two releases must not share one. */}}
+{{- define "tablewright.clusterRole" -}}
+{{ include "tablewright.name" . }}-{{ .Release.Namespace }}
 {{- end -}}

@@ -135,6 +135,13 @@ def operator(
     log_format: Annotated[
         LogFormat, typer.Option(help="Lines to read, or lines to search; of jobs, too.")
     ] = LogFormat.TEXT,
+    tables_role: Annotated[
+        str, typer.Option(help="ClusterRole that a RoleBinding grants the operator in each namespace with tables.")
+    ] = "tablewright-tables",
+    jobs_role: Annotated[
+        str | None,
+        typer.Option(help="ClusterRole that the operator binds the jobs' accounts to; without it, it creates none."),
+    ] = None,
 ) -> None:
     """Run the operator in a cluster, until it is told to stop."""
     from tablewright.act.jobs import JobSettings
@@ -165,6 +172,8 @@ def operator(
             election=election if leader_election else None,
             stop_seconds=stop_seconds,
             most_tables_in_metrics=table_metrics,
+            tables_role=tables_role,
+            jobs_role=jobs_role,
         )
     )
 

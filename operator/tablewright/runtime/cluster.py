@@ -125,7 +125,19 @@ class Cluster:
                 return
             query = {**query, "continue": token}
 
+    def review(self, path: str, spec: dict[str, Any]) -> KubernetesObject:
+        """What the API server answers of us: who we are, and what we may. A standby asks, too: nothing is written."""
+        kind = {"selfsubjectrulesreviews": "SelfSubjectRulesReview", "selfsubjectreviews": "SelfSubjectReview"}
+        group, name = path.removeprefix("apis/").rsplit("/", 1)
+        body = {"apiVersion": group, "kind": kind.get(name, "SelfSubjectAccessReview"), "spec": spec}
+        return dict(self._request("POST", path, body=body, writes=False).get("status") or {})
+
     # -- writes
+
+    def create_unless_there(self, path: str, obj: KubernetesObject) -> None:
+        """One that is there is left as it is, whoever made it."""
+        if self._unless(404, "GET", f"{path}/{obj['metadata']['name']}") is None:
+            self._unless(409, "POST", path, body=obj)
 
     def create_run(self, run: KubernetesObject) -> None:
         """Raises `ObjectRefusedError` where the API server never takes it, `AccessDeniedError` where not now."""
@@ -241,11 +253,13 @@ class Cluster:
         query: dict[str, str] | None = None,
         body: KubernetesObject | list[KubernetesObject] | None = None,
         content_type: str = "application/json",
+        writes: bool = True,
     ) -> KubernetesObject:
         query = dict(query or {})
         headers = {"Accept": "application/json"}
         if method != "GET":
-            self._fence()
+            if writes:
+                self._fence()
             headers["Content-Type"] = content_type
         if body is not None and method != "DELETE":
             query["fieldManager"] = FIELD_MANAGER

@@ -25,12 +25,14 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.api.table import ManagedTable
 from tablewright.observe.tables import HealthMemory
+from tablewright.runtime.accounts import JobAccounts
 from tablewright.runtime.catalogs import OpenCatalogs
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.clock import LOOK_SECONDS, ClockWatch
 from tablewright.runtime.cluster import Cluster, connect
 from tablewright.runtime.endpoints import Endpoints
 from tablewright.runtime.events import EventRouter
+from tablewright.runtime.grants import RUNS, WATCH_JOBS, WATCH_POINTERS, Grants
 from tablewright.runtime.keys import Key
 from tablewright.runtime.leadership import Election, LeaseHolder, Leases, SoleLeader
 from tablewright.runtime.line import RunLine
@@ -42,7 +44,7 @@ from tablewright.runtime.reconciler import POLL_INTERVAL, Reconciler
 from tablewright.runtime.recorder import Recorder
 from tablewright.runtime.store import ObjectStore
 from tablewright.runtime.sync import AUDIT_SECONDS, Synchroniser
-from tablewright.runtime.watching import Watches
+from tablewright.runtime.watching import JOBS, OUR_KINDS, POINTERS, Watches
 
 SYNC_RETRY_SECONDS = 2.0
 STUCK_SECONDS = 900.0  # a pass that takes longer than this will not end
@@ -63,6 +65,8 @@ class OperatorSettings:
     election: Election | None = None  # None: this is the only replica
     stop_seconds: float = 20.0
     most_tables_in_metrics: int = MOST_TABLES
+    tables_role: str = "tablewright-tables"  # the ClusterRole that a RoleBinding grants in a namespace with tables
+    jobs_role: str | None = None  # the ClusterRole that the accounts of jobs are bound to; None: others see to them
 
 
 def run_operator(settings: OperatorSettings) -> None:
@@ -86,7 +90,10 @@ class _Operator:
         for handler in logging.getLogger().handlers:
             handler.addFilter(SecretFilter(secrets))
         cluster = Cluster(api, fence=self._leader.require, wrote=self._wrote, secrets=secrets)
-        catalogs = OpenCatalogs(self._store, cluster.read_secret, settings.kubeconfig)
+        grants = Grants(cluster, self._scope, role=settings.tables_role, in_cluster=not settings.namespaces)
+        catalogs = OpenCatalogs(
+            self._store, cluster.read_secret, settings.kubeconfig, require=grants.require, learn=secrets.learn
+        )
         self._router = EventRouter(self._store, claims, line, locations, catalogs)
         self._reconciler = Reconciler(
             self._store,
@@ -101,9 +108,12 @@ class _Operator:
             locations=locations,
             memory=memory,
             poll_interval=timedelta(seconds=settings.poll_seconds),
+            lacking=lambda namespace: grants.lacking(namespace, RUNS),
+            accounts=JobAccounts(cluster, own=settings.jobs.service_account_name, role=settings.jobs_role),
         )
-        self._sync = Synchroniser(cluster, self._store, settings.namespaces, self._notice)
-        self._watches = Watches(settings.namespaces, settings.kubeconfig, self._notice)
+        self._sync = Synchroniser(cluster, self._store, settings.namespaces, grants, self._notice)
+        grants.list_anew = self._sync.synchronise_granted
+        self._watches = self._watched(grants)
         self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="pass")
         self._tasks: set[asyncio.Task[None]] = set()
         self._begun = False
@@ -135,6 +145,19 @@ class _Operator:
                 await task
         return await self._end(endpoints)
 
+    def _scope(self) -> set[str]:
+        """The namespaces that there is work in, or was: a run outlives its catalog."""
+        return self._store.namespaces(TableCatalog.kind_name) | self._store.namespaces(MaintenanceRun.kind_name)
+
+    def _watched(self, grants: Grants) -> list[Watches]:
+        """Our own kinds everywhere, and what others have objects of, too, only where that is granted."""
+        access, ours = self._settings.kubeconfig, list(self._settings.namespaces) or None
+        return [
+            Watches(OUR_KINDS, lambda: ours, access, self._notice),
+            Watches([JOBS], lambda: grants.watchable(WATCH_JOBS), access, self._notice, lost=grants.refresh),
+            Watches([POINTERS], lambda: grants.watchable(WATCH_POINTERS), access, self._notice, lost=grants.refresh),
+        ]
+
     # -- start and stop
 
     def _elect(self, election: Election | None) -> LeaseHolder | SoleLeader:
@@ -146,7 +169,8 @@ class _Operator:
 
     async def _begin(self) -> None:
         await self._synchronise()
-        self._watches.start()
+        for watches in self._watches:
+            watches.start()
         if isinstance(self._leader, LeaseHolder):
             self._leader.start()
         else:
@@ -180,7 +204,8 @@ class _Operator:
     async def _end(self, endpoints: Endpoints) -> bool:
         """What is under way may finish, for a while; then nothing is written any more, and the lease goes."""
         self._queue.close()
-        self._watches.stop()
+        for watches in self._watches:
+            watches.stop()
         drained = await self._queue.drain(self._settings.stop_seconds)
         if not drained:
             logger.warning("passes that did not end in time are abandoned")
@@ -189,7 +214,8 @@ class _Operator:
         with contextlib.suppress(asyncio.CancelledError):
             await self._runner
         await endpoints.stop()
-        ended = await asyncio.to_thread(self._watches.join, 5.0) if self._watches.is_alive() else True
+        alive = [watches for watches in self._watches if watches.is_alive()]
+        ended = all([await asyncio.to_thread(watches.join, 5.0) for watches in alive])
         self._pool.shutdown(wait=False, cancel_futures=True)
         logger.info("stopped")
         return drained and ended
@@ -263,7 +289,7 @@ class _Operator:
         if self._runner.done():
             problems.append("the queue's workers have ended")
         if self._begun and not self._stop.is_set():
-            if not self._watches.is_alive():
+            if not all(watches.is_alive() for watches in self._watches):
                 problems.append("the watches have ended")
             if not self._leader.is_alive():
                 problems.append("the lease's thread has ended")
@@ -274,7 +300,7 @@ class _Operator:
 
     def _unready(self) -> list[str]:
         problems = [] if self._sync.done else ["the objects have not been listed yet"]
-        problems += [self._watches.problem] if self._watches.problem else []
+        problems += [watches.problem for watches in self._watches if watches.problem]
         return problems + (["stopping"] if self._stop.is_set() else [])
 
 

@@ -16,7 +16,8 @@ from tablewright.api.policy import TablePolicy
 from tablewright.api.run import MaintenanceRun
 from tablewright.decide.validity import Problem, usability_status
 from tablewright.observe.tables import HealthMemory
-from tablewright.runtime.catalogs import OpenCatalogs
+from tablewright.runtime.accounts import JobAccounts
+from tablewright.runtime.catalogs import OpenCatalogs, parse_catalog
 from tablewright.runtime.claims import Claims
 from tablewright.runtime.cluster import Cluster
 from tablewright.runtime.declared import Declared
@@ -53,13 +54,27 @@ class Reconciler:
         locations: KnownLocations,
         memory: HealthMemory,
         poll_interval: timedelta = POLL_INTERVAL,
+        lacking: Callable[[str], str | None] = lambda _: None,
+        accounts: JobAccounts | None = None,
     ) -> None:
         self._store = store
         self._cluster = cluster
         self._clock = clock
         self._catalogs = catalogs
+        self._accounts = accounts
         declared = Declared(store, claims)
-        self._runs = RunPasses(store, declared, line, cluster, jobs, clock, wake=wake, recorder=recorder)
+        self._runs = RunPasses(
+            store,
+            declared,
+            line,
+            cluster,
+            jobs,
+            clock,
+            wake=wake,
+            recorder=recorder,
+            lacking=lacking,
+            accounts=accounts,
+        )
         self._tables = TablePasses(
             store,
             declared,
@@ -84,8 +99,15 @@ class Reconciler:
         if key.kind == TablePolicy.kind_name:
             return self._report_usability(TablePolicy, VALID, obj, lambda: parse(TablePolicy, obj))
         if key.kind == TableCatalog.kind_name:
-            return self._report_usability(TableCatalog, READY, obj, lambda: self._catalogs.probe(*place_of(obj)))
+            return self._report_usability(TableCatalog, READY, obj, lambda: self._use_catalog(obj))
         return self._tables.delete(obj) if being_deleted else self._tables.reconcile(obj)
+
+    def _use_catalog(self, obj: KubernetesObject) -> None:
+        """Its jobs' account is there before its first job is: people give it a role of their cloud's."""
+        self._catalogs.probe(*place_of(obj))
+        if self._accounts is not None:
+            account = self._store.derived(parse_catalog, obj).spec.jobs.service_account_name
+            self._accounts.ensure(place_of(obj)[0], account)
 
     def _report_usability(
         self, model: type[TablePolicy | TableCatalog], kind: str, obj: KubernetesObject, use: Callable[[], object]

@@ -28,6 +28,7 @@ from tablewright.decide.runs import (
 from tablewright.decide.state import JobObservation, RunDecision
 from tablewright.observe.jobs import MADE_WITH_ANNOTATION, is_finished, is_settled, observe_job
 from tablewright.observe.pods import has_ended, slow_pod
+from tablewright.runtime.accounts import JobAccounts
 from tablewright.runtime.catalogs import parse_catalog
 from tablewright.runtime.cluster import AccessDeniedError, Cluster, NameTakenError, ObjectRefusedError, owners
 from tablewright.runtime.declared import Declared
@@ -43,7 +44,7 @@ JOB_INTERVAL = timedelta(seconds=30)  # of trying to create a Job that is not al
 
 
 class RunPasses:
-    """`wake` is given what is to be looked at though no event says so."""
+    """`wake` is given what is to be looked at though no event says so; `lacking` tells which rights are missing."""
 
     def __init__(
         self,
@@ -56,7 +57,11 @@ class RunPasses:
         *,
         wake: Callable[[Sequence[Key]], None],
         recorder: Recorder,
+        lacking: Callable[[str], str | None] = lambda _: None,
+        accounts: JobAccounts | None = None,
     ) -> None:
+        self._lacking = lacking
+        self._accounts = accounts
         self._store = store
         self._declared = declared
         self._line = line
@@ -81,6 +86,9 @@ class RunPasses:
             parse(MaintenanceRun, obj)
         except InvalidObjectError as error:  # one that has its Job is followed to its end all the same
             refusal = str(error)
+        lacking = None if run.status.is_finished else self._lacking(run.metadata.namespace)
+        if lacking is not None:
+            return self._hold_up(run, table, refusal, lacking, now)
         job = self._job_of(run, now)
         if job is not None:
             decision = self._follow(run, table, catalog, refusal, job, now)
@@ -90,11 +98,27 @@ class RunPasses:
             return POD_INTERVAL.total_seconds()
         else:
             decision = self._begin(without_replaced_job(run), table, catalog, refusal, now)
+        return self._write(run, table, decision, now)
+
+    def _write(
+        self, run: MaintenanceRun, table: ManagedTable | None, decision: RunDecision, now: datetime
+    ) -> float | None:
         if decision.status != run.status:
             self._recorder.run_changed(run, table, decision.status)
             owned = decision.status.model_copy(update={"progress": None})  # the driver's to write
             self._cluster.apply_status(run.plural, run.kind_name, *run.key, owned.to_json())
         return seconds_until(decision.look_again_at, now)
+
+    def _hold_up(
+        self, run: MaintenanceRun, table: ManagedTable | None, refusal: str | None, lacking: str, now: datetime
+    ) -> float | None:
+        """Where the operator may not look at Jobs: a run that has none says so, and one that has goes on unseen."""
+        if run.status.job_name is not None or run.metadata.deletion_timestamp is not None:
+            logger.warning("run %s/%s: its Job cannot be followed: %s", *run.key, lacking)
+            return JOB_INTERVAL.total_seconds()
+        self._make_way(run)
+        waiting = None if refusal is not None else Waiting(lacking, now + JOB_INTERVAL, "JobNotCreated")
+        return self._write(run, table, decide_run(run, refusal, None, now, waiting=waiting), now)
 
     def _begin(
         self,
@@ -162,7 +186,10 @@ class RunPasses:
     def _create_job(self, run: MaintenanceRun, table: ManagedTable, catalog: TableCatalog) -> None:
         try:
             failed = runs_out_of_memory(run, self._declared.runs_of(table))
-            job = build_job(run, table, self._declared.policy_of(table), catalog, self._jobs, out_of_memory=failed)
+            policy = self._declared.policy_of(table)
+            job = build_job(run, table, policy, catalog, self._jobs, out_of_memory=failed)
+            if self._accounts is not None:
+                self._accounts.ensure(run.metadata.namespace, policy.jobs.service_account_name)
             self._cluster.create_job(job)
         except Exception:
             self._line.give_back(Place(*run.key), run.metadata.creation_timestamp or self._clock())

@@ -61,6 +61,11 @@ class ObjectStore:
         with self._lock:
             return [obj for (found, _), objects in self._objects.items() if found == kind for obj in objects.values()]
 
+    def namespaces(self, kind: str) -> set[str]:
+        """Those that have objects of this kind."""
+        with self._lock:
+            return {namespace for (found, namespace), objects in self._objects.items() if found == kind and objects}
+
     def runs_of(self, namespace: str, table: str) -> Sequence[KubernetesObject]:
         with self._lock:
             objects = self._objects.get((MaintenanceRun.kind_name, namespace), {})

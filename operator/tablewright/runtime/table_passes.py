@@ -39,6 +39,7 @@ from tablewright.observe.tables import HealthMemory
 from tablewright.runtime.catalogs import OpenCatalogs
 from tablewright.runtime.cluster import AccessDeniedError, Cluster, ObjectRefusedError
 from tablewright.runtime.declared import Declared
+from tablewright.runtime.grants import RIGHTS_MISSING
 from tablewright.runtime.keys import Key, place_of, seconds_until
 from tablewright.runtime.leadership import NotLeadingError
 from tablewright.runtime.locations import KnownLocations
@@ -50,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 # Reasons of a table's Ready that are about its catalog rather than about the table.
 _CATALOG_TROUBLE = frozenset(
-    {"CatalogNotOpened", "CatalogUnreachable", "CatalogInvalid", "SecretForbidden", "SecretNotFound"}
+    {"CatalogNotOpened", "CatalogUnreachable", "CatalogInvalid", "SecretForbidden", "SecretNotFound", RIGHTS_MISSING}
 )
 
 

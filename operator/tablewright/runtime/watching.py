@@ -36,12 +36,13 @@ logger = logging.getLogger(__name__)
 
 
 # What is watched: group, version, plural, and the kind's name.
-_WATCHED = (
-    *((GROUP, VERSION, model.plural, model.kind_name) for model in (TablePolicy, TableCatalog, ManagedTable)),
-    (GROUP, VERSION, MaintenanceRun.plural, MaintenanceRun.kind_name),
-    ("batch", "v1", "jobs", "Job"),
-    ("", "v1", "configmaps", "ConfigMap"),
+Watched = tuple[str, str, str, str]
+OUR_KINDS: tuple[Watched, ...] = tuple(
+    (GROUP, VERSION, model.plural, model.kind_name)
+    for model in (TablePolicy, TableCatalog, ManagedTable, MaintenanceRun)
 )
+JOBS: Watched = ("batch", "v1", "jobs", "Job")
+POINTERS: Watched = ("", "v1", "configmaps", "ConfigMap")
 
 
 class WatchLostError(TransientError):
@@ -49,13 +50,23 @@ class WatchLostError(TransientError):
 
 
 class Watches:
-    """`notice` is called from kopf's thread: kind, object, and whether it was deleted."""
+    """Watches some kinds. `notice` is called from kopf's thread: kind, object, and whether it was deleted.
+
+    `namespaces` says where: None is the whole cluster. Where the answer changes, everything is listed and watched anew.
+    `lost` is called when a watch failed: a right to it may be gone.
+    """
 
     def __init__(
-        self, namespaces: Sequence[str], kubeconfig: str | None, notice: Callable[[str, KubernetesObject, bool], None]
+        self,
+        watched: Sequence[Watched],
+        namespaces: Callable[[], Sequence[str] | None],
+        kubeconfig: str | None,
+        notice: Callable[[str, KubernetesObject, bool], None],
+        *,
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
-        self._namespaces = list(namespaces)
-        self._registry = _registry(notice, kubeconfig)
+        self._watched, self._namespaces, self._lost = watched, namespaces, lost
+        self._registry = _registry(watched, notice, kubeconfig)
         self._ended: tuple[float, str] | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watches", daemon=True)
@@ -82,29 +93,36 @@ class Watches:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            namespaces = self._namespaces()
+            if namespaces is not None and not namespaces:
+                self._stopping.wait(LOOK_SECONDS)
+                continue
             try:
-                asyncio.run(self._watch())
+                asyncio.run(self._watch(namespaces))
             except Exception as error:  # whatever it was, watching goes on
                 self._ended = time.monotonic(), str(error)
                 logger.warning("the watches ended and are started again: %s", brief(error))
+                with contextlib.suppress(Exception):  # the next look will tell
+                    self._lost()
             self._stopping.wait(RESTART_SECONDS)
 
-    async def _watch(self) -> None:
-        """Until it is told to stop, or a watch is lost: kopf goes on without one that failed, and never says so."""
+    async def _watch(self, namespaces: Sequence[str] | None) -> None:
+        """Until it is told to stop, others are to be watched, or a watch is lost: kopf goes on without one that failed,
+        and never says so."""
         stop = asyncio.Event()
         watching = asyncio.create_task(
             kopf.operator(
                 registry=self._registry,
                 settings=_settings(),
                 standalone=True,
-                clusterwide=not self._namespaces,
-                namespaces=self._namespaces,
+                clusterwide=namespaces is None,
+                namespaces=namespaces or (),
                 stop_flag=stop,
             )
         )
-        wanted = len(_WATCHED) * max(1, len(self._namespaces))
+        wanted = len(self._watched) * max(1, len(namespaces or ()))
         deadline, complete = time.monotonic() + SETTLED_SECONDS, False
-        while not watching.done() and not self._stopping.is_set():
+        while not watching.done() and not self._stopping.is_set() and self._namespaces() == namespaces:
             await asyncio.wait([watching], timeout=LOOK_SECONDS)
             running = sum(task.get_name().startswith("watcher for ") for task in asyncio.all_tasks())
             if running < wanted and (complete or time.monotonic() > deadline):
@@ -130,7 +148,9 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _registry(notice: Callable[[str, KubernetesObject, bool], None], kubeconfig: str | None) -> kopf.OperatorRegistry:
+def _registry(
+    watched: Sequence[Watched], notice: Callable[[str, KubernetesObject, bool], None], kubeconfig: str | None
+) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -145,7 +165,7 @@ def _registry(notice: Callable[[str, KubernetesObject, bool], None], kubeconfig:
 
         return on_event
 
-    for group, version, plural, kind in _WATCHED:
+    for group, version, plural, kind in watched:
         kopf.on.event(group, version, plural, registry=registry)(watch(kind))
     return registry
 

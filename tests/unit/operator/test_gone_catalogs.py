@@ -7,6 +7,7 @@ import pytest
 
 from tableformat.catalogs import CatalogConfig
 from tablewright.api.objects import KubernetesObject
+from tablewright.runtime.grants import Grants
 from tablewright.runtime.keys import Key
 from tablewright.runtime.sync import Synchroniser
 from tests.unit.operator.test_reconciler import CATALOG, TABLE, Answer, World
@@ -49,7 +50,9 @@ def test_a_catalog_whose_deletion_only_a_listing_shows_is_let_go_too(world: Worl
     def notice(kind: str, obj: KubernetesObject, deleted: bool) -> None:
         world.router.notice(kind, obj, deleted=deleted)
 
-    Synchroniser(world.reconciler._cluster, world.store, [], notice).synchronise()
+    cluster = world.reconciler._cluster
+    grants = Grants(cluster, set, role="tablewright-tables", in_cluster=True)
+    Synchroniser(cluster, world.store, [], grants, notice).synchronise()
     assert kept(world) == (0, 0, 0)
 
 
