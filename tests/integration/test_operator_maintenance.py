@@ -112,14 +112,14 @@ def scene(
     account = kubeconfig_of(crds, kube_api, "tablewright-system", "tablewright", folder)
     with new_namespace(kube_api) as name:
         objects = Namespace(crds, kube_api, name)
-        kubectl(crds, "apply", "-n", name, "-f", str(INSTALL / "jobs.yaml"))
+        kubectl(crds, "apply", "-n", name, "-f", str(INSTALL / "tables.yaml"))
         place = f"file://{folder}/warehouse"
         objects.apply("TableCatalog", "lake", {"configMap": {}, "warehouse": place, "maxConcurrentRuns": 50})
         narrow = {"configMap": {}, "warehouse": f"{place}-narrow", "maxConcurrentRuns": 1}
         objects.apply("TableCatalog", "narrow", narrow)
         config = ConfigMapConfig(name="lake", warehouse=place, namespace=name, kubeconfig=str(crds.kubeconfig))
         with operators(account, name, folder / "operator.log") as processes, Kubelet(kube_api, name, drivers):
-            processes.start("--no-leader-election")
+            processes.start("--no-leader-election", "--jobs-role", "tablewright-jobs")  # it creates the jobs' account
             yield Scene(objects, drivers, open_catalog(config), client.CustomObjectsApi(kube_api))
             drivers.stop()
 
