@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
-from tests.conftest import new_namespace, with_definitions
+from tests.conftest import new_namespace, unique, with_definitions
 from tests.operators import Namespace, OperatorProcesses, grant, install_operator, operators, roles_of
 from tests.servers.kubernetes import ControlPlane, KubernetesAccess, kubectl
 from tests.waiting import eventually
@@ -214,3 +214,30 @@ def test_without_grants_the_operator_may_neither_read_secrets_nor_touch_what_oth
                 }
             )
             assert not allowed.status.allowed, (namespace, verb, resource)
+
+
+def test_namespace_goes_as_a_whole_though_its_grant_goes_with_it(
+    crds: KubernetesAccess, kube_api: client.ApiClient, tmp_path: Path
+) -> None:
+    """The finalizer of a table that is to be dropped must not keep a namespace that the operator lost."""
+    core = client.CoreV1Api(kube_api)
+    with new_namespace(kube_api) as system:
+        name = unique("going")
+        core.create_namespace({"metadata": {"name": name}})
+        installed = Installation(crds, kube_api, system, name, tmp_path)
+        grant(crds, system, name)
+        installed.declare()
+        installed.objects.apply("ManagedTable", "events", {**TABLE, "deletionPolicy": "Drop"})
+        with operators(installed.kubeconfig, None, tmp_path / "operator.log") as processes:
+            start(installed, processes)
+            eventually(installed.ready, lambda found: found[0] == "Available", seconds=60)
+            finalizers = eventually(
+                lambda: (installed.objects.table("events") or {})["metadata"].get("finalizers"), bool, seconds=60
+            )
+            assert finalizers == ["tablewright.dev/table"]
+            core.delete_namespace(name)
+            eventually(
+                lambda: [each.metadata.name for each in core.list_namespace().items],
+                lambda names: name not in names,
+                seconds=120,
+            )
