@@ -27,6 +27,7 @@ from tableformat.commits.memory import CommitMemory, FilteredManifest
 from tableformat.commits.snapshot_writer import SnapshotWriter
 from tableformat.inspection import LiveFile, live_file, manifest_first_row_id, read_entries, read_manifests
 from tableformat.inspection.manifests import path_bounds
+from tableformat.plurals import plural
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class _DeltaWriter:
         kept = [self._filtered(manifest) for manifest in before]
         if missing := self._delta.removed.keys() - self._found:
             name = ".".join(self._table.name())
-            raise CommitConflict(f"table {name}: {len(missing)} files are gone already, one is {min(missing)}")
+            raise CommitConflict(f"table {name}: {plural(len(missing), 'file')} gone already, such as {min(missing)}")
         manifests = [*self._added(), *kept]
         return self._writer.snapshot(
             self._writer.path(self._memory.new_list_name()),

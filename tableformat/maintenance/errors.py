@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tableformat.errors import PermanentError, TransientError
+from tableformat.plurals import plural
 
 
 class UnsupportedTable(PermanentError):
@@ -66,8 +67,8 @@ class DeletionIncomplete(TransientError):
     def __init__(self, table: str, deleted: int, failed: Mapping[str, str]) -> None:
         location, reason = next(iter(failed.items()))
         super().__init__(
-            f"table {table}: {deleted} files were deleted and {len(failed)} were not, one is {location}: {reason}. Run "
-            "again when that is mended"
+            f"table {table}: deleted {plural(deleted, 'file')} and failed to delete {len(failed):,}, such as "
+            f"{location}: {reason}. Fix the cause and run again"
         )
         self.deleted = deleted
         self.failed = dict(failed)

@@ -18,6 +18,7 @@ from tableformat.maintenance.orphans import OrphanPlan
 from tableformat.maintenance.reachability import FileKind
 from tableformat.maintenance.retention import RowRetentionPlan
 from tableformat.maintenance.rollback import CherryPickPlan, RollbackPlan
+from tableformat.plurals import plural
 
 MOST_LINES = 20
 _LONGEST_LINE = 200
@@ -50,7 +51,7 @@ def _(plan: CompactionPlan) -> PlanSummary:
 @summarize.register
 def _(plan: ExpiryPlan) -> PlanSummary:
     counts = Counter(file.kind for file in plan.files)
-    kinds = [f"{counts[kind]} {kind.value} files" for kind in FileKind if counts[kind]]
+    kinds = [plural(counts[kind], f"{kind.value} file") for kind in FileKind if counts[kind]]
     refs = [f"ref {name}" for name in sorted(plan.retention.refs)]
     files = (f"{file.kind.value} {file.location}" for file in plan.files)
     return PlanSummary(
@@ -64,9 +65,9 @@ def _(plan: ExpiryPlan) -> PlanSummary:
 @summarize.register
 def _(plan: OrphanPlan) -> PlanSummary:
     marked = len(plan.orphans) - len(plan.going)
-    count = [f"{marked} more files are marked, and stay until their grace is over"] if marked else []
-    going = (f"{file.location} of {file.size_bytes} bytes" for file in plan.going)
-    waiting = (f"marked: {file.location} of {file.size_bytes} bytes" for file in plan.marked)
+    count = [f"{plural(marked, 'more marked file')}, kept until the grace period is over"] if marked else []
+    going = (f"{file.location} of {plural(file.size_bytes, 'byte')}" for file in plan.going)
+    waiting = (f"marked: {file.location} of {plural(file.size_bytes, 'byte')}" for file in plan.marked)
     return PlanSummary(
         files=len(plan.going), bytes=plan.bytes_going, lines=_shown(itertools.chain(count, going, waiting))
     )
@@ -75,8 +76,8 @@ def _(plan: OrphanPlan) -> PlanSummary:
 @summarize.register
 def _(plan: ManifestPlan) -> PlanSummary:
     lines = (
-        f"spec {group.spec_id}, {group.content.name.lower()}: {len(group.manifests)} manifests with {group.entries} "
-        f"entries become {group.expected} at most"
+        f"spec {group.spec_id}, {group.content.name.lower()}: {plural(len(group.manifests), 'manifest')} with "
+        f"{plural(group.entries, 'entry', 'entries')} to {group.expected:,} at most"
         for group in plan.groups
     )
     return PlanSummary(files=len(plan.paths), bytes=sum(group.bytes for group in plan.groups), lines=_shown(lines))
@@ -84,8 +85,8 @@ def _(plan: ManifestPlan) -> PlanSummary:
 
 @summarize.register
 def _(plan: RowRetentionPlan) -> PlanSummary:
-    edges = [f"{len(plan.edges)} more files have rows on both sides of the limit"] if plan.edges else []
-    lines = (f"{file.path} with {file.records} rows" for file in plan.files)
+    edges = [f"{plural(len(plan.edges), 'more file')} with rows on both sides of the limit"] if plan.edges else []
+    lines = (f"{file.path} with {plural(file.records, 'row')}" for file in plan.files)
     return PlanSummary(
         files=len(plan.files),
         bytes=plan.bytes,

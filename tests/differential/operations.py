@@ -36,7 +36,7 @@ REFUSALS = {
     r"neither appends nor replaces partitions, and main has moved on": "as Iceberg's own cherry-pick",
     r"partitions that snapshot \d+ replaces were written to": "as Iceberg's own cherry-pick",
     r"replaces partitions of a history that main does not have": "as Iceberg's own cherry-pick",
-    r"files that snapshot \d+ replaces are gone": "as Iceberg's own cherry-pick",
+    r"missing [\d,]+ files? that snapshot \d+ replaces": "as Iceberg's own cherry-pick",
     r"files of snapshot \d+ are in main already": "the rows would be there twice",
     r"there is no sort order|has no sort order": "sorted by an order that the table does not have",
     r"is in it more than once": "a file that was committed twice",

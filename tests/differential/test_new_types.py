@@ -121,7 +121,7 @@ def test_file_with_a_shredded_variant_stays_as_it_is_and_the_plan_names_the_colu
     plan = plan_compaction(table, CompactionOptions(min_input_files=2), now=later(table))
 
     [reason] = plan.left_alone
-    assert reason.startswith("1 data files stay as they are: column 'doc' is a shredded variant")
+    assert reason.startswith("left alone: 1 data file: column 'doc' is a shredded variant")
     assert compacted(catalog, table).files_rewritten == 2
     assert rows(reference, table) == before
     assert len(data_files(table)) == 2

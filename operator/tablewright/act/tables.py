@@ -14,6 +14,7 @@ from tableformat.catalogs.pointer_catalog import PointerCatalog
 from tableformat.catalogs.purge import delete_files_of, dropped_table
 from tableformat.declaration import TableLocation
 from tableformat.errors import PermanentError, TransientError
+from tableformat.plurals import plural
 
 
 class PurgeIncompleteError(TransientError):
@@ -21,7 +22,7 @@ class PurgeIncompleteError(TransientError):
 
     def __init__(self, left: dict[str, str]) -> None:
         location, reason = next(iter(left.items()))
-        super().__init__(f"{len(left)} files could not be deleted, one is {location}: {reason}")
+        super().__init__(f"could not delete {plural(len(left), 'file')}, such as {location}: {reason}")
 
 
 class FilesOfAnotherError(PermanentError):

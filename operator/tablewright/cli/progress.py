@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
+from tableformat.plurals import plural
 from tablewright.cli.output import size, tell
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _told(progress: "DriverProgress") -> str:
     if not progress.tasks:
         return ""
     done = f"{size(progress.bytes_done)} of {size(progress.bytes)}"
-    return f"{progress.tasks_done:,} of {progress.tasks:,} tasks, {done}"
+    return f"{progress.tasks_done:,} of {plural(progress.tasks, 'task')}, {done}"
 
 
 class _Drawn:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 
+from tableformat.plurals import plural
 from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition
 from tablewright.api.run import RunResult
 from tablewright.api.table import ManagedTable
@@ -71,7 +72,7 @@ def describe_event(event: LockAwaited | TableForgotten | TableChanged | RunStart
 def _figures(result: RunResult) -> str:
     """What the message does not say: how much it was."""
     if result.rewritten_bytes:
-        return f", {size(result.rewritten_bytes)} became {size(result.added_bytes)}, {result.records} rows"
+        return f", {size(result.rewritten_bytes)} became {size(result.added_bytes)}, {plural(result.records, 'row')}"
     if result.deleted_bytes:
         return f", {size(result.deleted_bytes)} freed"
     return ""

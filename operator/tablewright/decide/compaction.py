@@ -1,5 +1,6 @@
 """When a table's files call for a compaction: here and nowhere else."""
 
+from tableformat.plurals import plural
 from tablewright.api.table import HealthFigures, OperationRecord
 from tablewright.decide.policy import EffectivePolicy
 
@@ -30,7 +31,7 @@ def past_policy(policy: EffectivePolicy, health: HealthFigures, record: Operatio
 
 def small_files_said(health: HealthFigures) -> str:
     least = "at least " if health.estimated else ""
-    return f"{least}{health.small_files} small files of {health.data_files}"
+    return f"{least}{plural(health.small_files, 'small file')} of {health.data_files:,}"
 
 
 def is_triggered(policy: EffectivePolicy, health: HealthFigures, record: OperationRecord) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tableformat.declaration import Difference, InvalidDeclarationError, TableDeclaration, difference
+from tableformat.plurals import plural
 from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, Condition, condition, merged
 from tablewright.api.declaration import declaration_of
 from tablewright.api.run import MaintenanceRun, Operation
@@ -258,7 +259,8 @@ def _why_held_up(run: MaintenanceRun) -> str:
 
 
 def _failure(status: OperationStatus) -> str:
-    failures = f"{status.operation} failed {status.consecutive_failures} times in a row, last by {status.message}"
+    times = plural(status.consecutive_failures, "time")
+    failures = f"{status.operation} failed {times} in a row, last by {status.message}"
     ready = ready_after_failure(status)
     if not status.stopped or ready is None:
         return failures

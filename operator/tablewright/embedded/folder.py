@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tableformat.errors import PermanentError
+from tableformat.plurals import plural
 from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem, admit, as_stored
 from tablewright.api.admission.problems import did_you_mean
@@ -193,7 +194,7 @@ class _Found:
     def skipped_note(self) -> Iterator[str]:
         if count := self.skipped.total():
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.skipped.items()))
-            yield f"skipped {count} object{'s' * (count != 1)} of other kinds: {kinds}"
+            yield f"skipped {plural(count, 'object')} of other kinds: {kinds}"
 
     def _parsed(self, document: Document, obj: KubernetesObject) -> KubernetesResource | None:
         kind = _KINDS[obj["kind"]]

@@ -36,6 +36,7 @@ from tableformat.inspection import (
     read_entries,
 )
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.plurals import plural
 
 _Formats = tuple[FileFormat, ...]
 _REWRITE = "Leave their rewriting to the engine that wrote them"
@@ -63,7 +64,7 @@ def disputed_files(table: Table, files: SnapshotFiles) -> tuple[Booleans, tuple[
         reached: Booleans = (applied.deletes_of_file > 0) & _has_format(files.data, dispute.data_formats)
         if reached.any():
             stay |= reached
-            reasons.append(f"{reached.sum()} data files stay as they are: {dispute}. {_REMEDY}")
+            reasons.append(f"left alone: {plural(int(reached.sum()), 'data file')}: {dispute}. {_REMEDY}")
     filled, reason = _filled_structs(table.metadata, files)
     return stay | filled, (*reasons, *reason)
 
@@ -74,7 +75,7 @@ def _filled_structs(metadata: TableMetadata, files: SnapshotFiles) -> tuple[Bool
         spec_id for spec_id, spec in metadata.specs().items() if next(filled_structs(metadata.schema(), spec), None)
     ]
     found: Booleans = np.isin(integers(files.data, "spec_id"), specs) & ~_has_format(files.data, (FileFormat.PARQUET,))
-    return found, (f"{found.sum()} data files stay as they are: {_FILLED}",) if found.any() else ()
+    return found, (f"left alone: {plural(int(found.sum()), 'data file')}: {_FILLED}",) if found.any() else ()
 
 
 def filled_structs(schema: Schema, spec: PartitionSpec) -> Iterator[tuple[int, str]]:

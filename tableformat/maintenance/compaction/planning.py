@@ -24,6 +24,7 @@ from tableformat.maintenance.compaction.ordering import row_order
 from tableformat.maintenance.compaction.shredded import shredded_files
 from tableformat.maintenance.compaction.sources import SourceFiles
 from tableformat.maintenance.compaction.tasks import TaskMaking
+from tableformat.plurals import plural
 
 _ROUNDS: Final = 10  # one or two do, but for histories that nobody has
 
@@ -42,8 +43,9 @@ class PlannedGroup:
 
     def __str__(self) -> str:
         where = self.partition or "the table"
-        deletes = f" with {self.delete_files} delete files" if self.delete_files else ""
-        return f"{where}: {self.files} files ({self.size_bytes} bytes){deletes} become about {self.expected_files}"
+        deletes = f" with {plural(self.delete_files, 'delete file')}" if self.delete_files else ""
+        files = f"{plural(self.files, 'file')} ({plural(self.size_bytes, 'byte')}){deletes}"
+        return f"{where}: {files} to about {self.expected_files:,}"
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,12 @@ class CompactionPlan:
         if self.is_empty:
             return f"compaction of {self.table}: nothing to do"
         if not self.tasks:
-            return f"compaction of {self.table}: {self.dangling_deletes} delete files apply to nothing any more, and go"
+            return f"compaction of {self.table}: remove {plural(self.dangling_deletes, 'dangling delete file')}"
         partitions = len({(group.spec_id, group.partition) for group in self.groups})
         return (
-            f"compaction of {self.table} at snapshot {self.snapshot_id}: {self.source_files} files "
-            f"({self.source_bytes} bytes, {self.source_records} rows) in {partitions} partitions become about "
-            f"{self.expected_files}, in {len(self.tasks)} tasks"
+            f"compaction of {self.table} at snapshot {self.snapshot_id}: {plural(self.source_files, 'file')} "
+            f"({plural(self.source_bytes, 'byte')}, {plural(self.source_records, 'row')}) in "
+            f"{plural(partitions, 'partition')} to about {self.expected_files:,}, in {plural(len(self.tasks), 'task')}"
         )
 
 

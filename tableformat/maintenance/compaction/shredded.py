@@ -17,6 +17,7 @@ from tableformat.engine.projection import FIELD_ID, children, is_whole_variant
 from tableformat.engine.reading import file_errors, open_file
 from tableformat.inspection import FORMATS, Integers, LiveFile, SnapshotFiles, integers
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.plurals import plural
 from tableformat.types_as_written import is_variant
 
 _FOOTERS_AT_ONCE = 16
@@ -33,14 +34,14 @@ def shredded_files(table: Table, files: SnapshotFiles, rows: Integers) -> tuple[
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         found = list(pool.map(lambda path: _shredded(table, path, columns.keys()), paths))
     reasons = [
-        f"{count} data files stay as they are: column {name!r} is a shredded variant, which the kernel does not write. "
+        f"left alone: {plural(count, 'data file')}: column {name!r} is a shredded variant, which the kernel does not write. "
         f"{_REMEDY}"
         for field_id, name in columns.items()
         if (count := sum(field_id in each for each in found))
     ]
     if not parquet.all():
         reasons.append(
-            f"{(~parquet).sum()} data files stay as they are: they are not Parquet files, and column "
+            f"left alone: {plural(int((~parquet).sum()), 'data file')}: they are not Parquet files, and column "
             f"{next(iter(columns.values()))!r} is a variant. {_REMEDY}"
         )
     is_shredded = np.fromiter((bool(each) for each in found), np.bool_, len(found))

@@ -24,6 +24,7 @@ from tableformat.maintenance.reachability import (
     key_of,
     statistics_files,
 )
+from tableformat.plurals import plural
 from tableformat.properties import positive_number
 
 
@@ -49,13 +50,14 @@ class ExpiryPlan:
 
     def __str__(self) -> str:
         if self.is_empty:
-            return f"expiry of {self.table}: nothing to do, {self.snapshots_kept} snapshots stay"
+            return f"expiry of {self.table}: nothing to do, {plural(self.snapshots_kept, 'snapshot')} kept"
         refs = f" and the refs {', '.join(sorted(self.retention.refs))}" if self.retention.refs else ""
         counts = Counter(file.kind for file in self.files)
         kinds = ", ".join(f"{counts[kind]} {kind}" for kind in FileKind if counts[kind]) or "none"
         return (
-            f"expiry of {self.table}: {len(self.retention.snapshots)} snapshots go{refs}, {self.snapshots_kept} stay; "
-            f"{len(self.files)} files of {self.bytes} bytes go with them ({kinds})"
+            f"expiry of {self.table}: expire {plural(len(self.retention.snapshots), 'snapshot')}{refs}, keep "
+            f"{self.snapshots_kept:,}; delete {plural(len(self.files), 'file')} of "
+            f"{plural(self.bytes, 'byte')} ({kinds})"
         )
 
 

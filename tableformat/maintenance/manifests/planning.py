@@ -16,6 +16,7 @@ from pyiceberg.table import Table, TableProperties
 from tableformat.commits.manifest_rewrite import manifests_asked_for
 from tableformat.inspection import read_manifests, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.plurals import plural
 from tableformat.properties import positive_number
 
 
@@ -68,8 +69,9 @@ class ManifestPlan:
             return f"manifests of {self.table}: nothing to do"
         size, entries = sum(group.bytes for group in self.groups), sum(group.entries for group in self.groups)
         return (
-            f"manifests of {self.table} at snapshot {self.snapshot_id}: {len(self.paths)} manifests of {size} bytes "
-            f"and {entries} entries become {sum(group.expected for group in self.groups)} at most"
+            f"manifests of {self.table} at snapshot {self.snapshot_id}: {plural(len(self.paths), 'manifest')} of "
+            f"{plural(size, 'byte')} and {plural(entries, 'entry', 'entries')} to "
+            f"{sum(group.expected for group in self.groups):,} at most"
         )
 
 

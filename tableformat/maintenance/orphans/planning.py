@@ -29,6 +29,7 @@ from tableformat.maintenance.reachability import (
     metadata_files,
     statistics_files,
 )
+from tableformat.plurals import plural
 from tableformat.storage import FileStore, StoredFile
 
 ReadLivePaths = Callable[[Sequence[TableFile]], Iterator[PackedPaths]]
@@ -68,10 +69,10 @@ class OrphanPlan:
         return tuple(file for file in self.orphans if file not in going)
 
     def __str__(self) -> str:
-        split = f": {len(self.going)} go, {len(self.orphans) - len(self.going)} are marked and stay for now"
+        split = f": delete {len(self.going):,}, mark {len(self.orphans) - len(self.going):,} and keep them for now"
         return (
-            f"orphan files of {self.table}: {len(self.orphans)} of {self.files_listed} files in "
-            f"{', '.join(self.folders)}, {self.bytes} bytes; action {self.action}"
+            f"orphan files of {self.table}: {len(self.orphans):,} of {plural(self.files_listed, 'file')} in "
+            f"{', '.join(self.folders)}, {plural(self.bytes, 'byte')}; action {self.action}"
             f"{split if self.action is OrphanAction.MARK_THEN_DELETE else ''}"
         )
 

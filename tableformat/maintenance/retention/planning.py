@@ -43,6 +43,7 @@ from tableformat.maintenance.compaction.disputed import require_undisputed
 from tableformat.maintenance.compaction.eligibility import require_rewritable_columns, require_rewritable_file
 from tableformat.maintenance.compaction.shredded import require_whole_variants
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.plurals import plural
 
 
 class RowRetentionOptions(BaseModel):
@@ -115,9 +116,9 @@ class RowRetentionPlan:
 
     def __str__(self) -> str:
         return (
-            f"retention of {self.table}: {len(self.files)} files of {self.bytes} bytes and {self.records} rows whose "
-            f"{self.limit.column} is before {self.limit.value.isoformat()} go; {len(self.edges)} files on the edge are "
-            f"to be read, {len(self.left_alone)} cannot be"
+            f"retention of {self.table}: remove {plural(len(self.files), 'file')} of {plural(self.bytes, 'byte')} and "
+            f"{plural(self.records, 'row')} whose {self.limit.column} is before {self.limit.value.isoformat()}; read "
+            f"{plural(len(self.edges), 'file')} on the edge; {len(self.left_alone):,} cannot be read"
         )
 
 

@@ -21,6 +21,7 @@ from tableformat.inspection import partition_key, read_entries, read_manifests, 
 from tableformat.inspection.ancestry import ancestry
 from tableformat.inspection.manifests import forget_first_row_id
 from tableformat.maintenance.reachability import Reachability, key_of
+from tableformat.plurals import plural
 
 _SOURCE = "source-snapshot-id"
 _REPLACE_PARTITIONS = "replace-partitions"
@@ -63,8 +64,9 @@ class CherryPickPlan:
         start = f"cherry-pick of snapshot {self.snapshot_id} of {self.table}: {self.way}"
         if self.way is PickWay.NONE:
             return f"{start}, as snapshot {self.published_as}"
-        replaced = f", {self.replaced_files} files go" if self.replaced_files else ""
-        return f"{start}; {self.files} files with {self.rows} rows and {self.bytes} bytes come{replaced}"
+        replaced = f", {plural(self.replaced_files, 'file')} replaced" if self.replaced_files else ""
+        added = f"{plural(self.files, 'file')} with {plural(self.rows, 'row')} and {plural(self.bytes, 'byte')}"
+        return f"{start}; {added} added{replaced}"
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ class _Picking:
         there = self._manifests_of(going)
         if missing := going - there.keys():
             raise CherryPickRefused(
-                f"table {self._name}: {len(missing)} files that snapshot {number} replaces are gone, one is "
+                f"table {self._name}: missing {plural(len(missing), 'file')} that snapshot {number} replaces, such as "
                 f"{min(missing)}; write it again on top of main"
             )
         return there

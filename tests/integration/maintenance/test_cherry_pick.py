@@ -123,7 +123,7 @@ def test_a_pick_is_planned_as_it_is_run(by_part: Table) -> None:
     table.append(rows(part=2))
     assert plan_cherry_pick(table, staged).way is PickWay.REPLACE
     assert plan_cherry_pick(table, appended).way is PickWay.APPEND
-    assert "main moves to it; 1 files with 3 rows" in str(at_once)
+    assert "main moves to it; 1 file with 3 rows" in str(at_once)
     assert location != table.metadata_location
     location = table.metadata_location
 
@@ -246,7 +246,7 @@ def test_a_staged_overwrite_of_files_that_are_gone_is_refused(by_part: Table) ->
     staged = stage_replacement(table, 1)
     table.delete("part == 1")
 
-    with pytest.raises(CherryPickRefused, match="are gone"):
+    with pytest.raises(CherryPickRefused, match="missing 1 file that snapshot"):
         cherry_pick(table.catalog, IDENTIFIER, staged)
 
 

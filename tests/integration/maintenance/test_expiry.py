@@ -77,7 +77,7 @@ def test_a_dry_run_lists_exactly_what_a_run_deletes(table: Table) -> None:
     size = sum(Path(Place.of(file.location).path).stat().st_size for file in plan.files)
 
     assert plan.bytes == size
-    assert "4 snapshots go" in str(plan)
+    assert "expire 4 snapshots" in str(plan)
     assert on_disk(table) == before
 
     result = expire(table)

@@ -154,14 +154,14 @@ def test_a_dry_run_tells_what_would_go_from_what_would_be_marked(written: Table)
 
     first = summarize(planned(now))
     assert (first.files, first.bytes, len(first.lines)) == (0, 0, 2)
-    assert "0 go, 1 are marked" in str(planned(now))
+    assert "delete 0, mark 1" in str(planned(now))
     clean(written, MARK, now=now)
     put(written, "data/new.parquet")
 
     after = planned(now + timedelta(days=8))
     found = summarize(after)
     assert (found.files, found.bytes) == (1, 10)
-    assert found.lines[0].startswith("1 more files are marked")
+    assert found.lines[0].startswith("1 more marked file, kept until")
     assert "new.parquet" in found.lines[2]
     result = clean(written, MARK, now=now + timedelta(days=8))
     assert (result.files_deleted, result.files_marked) == (len(after.going), len(after.marked))

@@ -67,7 +67,7 @@ def test_files_with_old_rows_only_go_by_metadata_alone(catalog: LocalCatalog, ki
     put(table, (5, 1))
     plan = plan_row_retention(table, MONTH, now=NOW)
     assert (len(plan.files), plan.records, plan.edges) == (1, 2, ())
-    assert "1 files" in str(plan)
+    assert "remove 1 file of" in str(plan)
 
     result = run(table)
 

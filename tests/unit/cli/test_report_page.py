@@ -56,7 +56,9 @@ def health(**figures: object) -> TableHealth:
 
 
 def entry(number: int, files: int | None, *, current: bool = True) -> HistoryEntry:
-    return HistoryEntry(number, None, NOW, "append", (), current, None, None, None, None, files, None, None, summary={})
+    return HistoryEntry(
+        number, None, NOW, "append", (), current, (), None, None, None, None, files, None, None, summary={}
+    )
 
 
 def test_hostile_names_and_messages_are_text() -> None:

@@ -103,4 +103,4 @@ def test_a_count_past_the_limit_starts_one_compaction_and_what_that_leaves_no_ot
 def test_estimates_are_called_so() -> None:
     simulation = Simulation.of(compaction={"triggers": {"smallFiles": 50}})
     simulation.look(**MANY)
-    assert simulation.condition("Healthy") == ("True/WithinPolicy", "at least 0 small files of 200000")
+    assert simulation.condition("Healthy") == ("True/WithinPolicy", "at least 0 small files of 200,000")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tableformat.plurals import plural
 from tablewright.cli import options
 from tablewright.cli.output import Column, OutputFormat, as_json, as_yaml, document_of, echo, size, table_text
 
@@ -61,14 +62,14 @@ def _lines(seen: "Examination") -> list[str]:
         ("small files", f"{health.small_files:,} ({small} %); the target is {size(seen.target_file_bytes)}"),
         (
             "deletes",
-            f"{health.delete_files:,} files ({health.position_delete_files:,} position, "
-            f"{health.equality_delete_files:,} equality, {health.deletion_vectors:,} vectors) "
-            f"on {health.files_with_deletes:,} data files",
+            f"{plural(health.delete_files, 'file')} ({health.position_delete_files:,} position, "
+            f"{health.equality_delete_files:,} equality, {plural(health.deletion_vectors, 'vector')}) "
+            f"on {plural(health.files_with_deletes, 'data file')}",
         ),
         (
             "full scan",
             f"opens {health.read_amplification:.1f} times as many files as it had to; compaction would save it "
-            f"{health.requests_saved:,} requests"
+            f"{plural(health.requests_saved, 'request')}"
             + (f" and {size(health.bytes_saved)} of deleted rows" if health.bytes_saved else ""),
         ),
         ("partitions", f"{health.partitions:,}"),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tableformat.plurals import plural
 from tablewright.cli import options
 
 if TYPE_CHECKING:
@@ -45,9 +46,8 @@ def register(
         tell(f"note: {newer} is newer; it is what you want, unless its commit failed")
     found.catalog.create_namespace_if_not_exists(found.identifier[:-1])
     found.catalog.register_table(found.identifier, metadata)
-    echo(
-        f"{found.name} is registered: table {known.metadata.table_uuid}, with {len(known.metadata.snapshots)} snapshots"
-    )
+    snapshots = plural(len(known.metadata.snapshots), "snapshot")
+    echo(f"{found.name} is registered: table {known.metadata.table_uuid}, with {snapshots}")
 
 
 def _refuse_a_taken_name(found: "AddressedTable") -> None:

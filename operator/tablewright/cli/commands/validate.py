@@ -1,5 +1,6 @@
 """`tablewright validate`: what an API server and the operator would refuse, without either."""
 
+from tableformat.plurals import plural
 from tablewright.cli import options
 from tablewright.cli.exits import ExitCode
 from tablewright.cli.output import OutputFormat
@@ -40,7 +41,6 @@ def validate(
             tell(f"error: {finding}")
         for note in found.notes:
             tell(f"note: {note}")
-        count = f"{found.objects} object{'s' * (found.objects != 1)}"
-        problems = f"{len(found.findings)} problem{'s' * (len(found.findings) != 1)}"
-        echo(f"{count}: {problems if found.findings else 'no problems'}")
+        problems = plural(len(found.findings), "problem") if found.findings else "no problems"
+        echo(f"{plural(found.objects, 'object')}: {problems}")
     raise typer.Exit(ExitCode.BAD_INPUT if found.findings else ExitCode.FINE)

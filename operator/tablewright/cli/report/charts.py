@@ -5,6 +5,7 @@ from html import escape
 
 from tableformat.inspection.health import SizeBucket
 from tableformat.inspection.history import HistoryEntry
+from tableformat.plurals import plural
 from tablewright.cli.output import size
 
 _WIDTH, _ROW, _LABEL, _COUNT = 360, 24, 92, 52
@@ -27,7 +28,7 @@ def histogram(buckets: Sequence[SizeBucket], small_below: int) -> str:
         width = max(2.0, room * bucket.files / most)
         kind = "bar small" if bucket.below_bytes <= small_below else "bar"
         parts.append(
-            f"<g><title>{bucket.files:,} files below {escape(size(bucket.below_bytes))}</title>"
+            f"<g><title>{plural(bucket.files, 'file')} below {escape(size(bucket.below_bytes))}</title>"
             f'<text class="label" x="{_LABEL - 8}" y="{top + 16}" text-anchor="end">'
             f"&lt; {escape(size(bucket.below_bytes))}</text>"
             f'<rect class="{kind}" x="{_LABEL}" y="{top + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="2" '
@@ -39,7 +40,7 @@ def histogram(buckets: Sequence[SizeBucket], small_below: int) -> str:
 
 def files_over_time(history: Sequence[HistoryEntry]) -> str:
     """A step for each snapshot on the way to the current one, oldest at the left; nothing to draw below two."""
-    steps = [entry for entry in reversed(history) if entry.is_current and entry.total_files is not None]
+    steps = [entry for entry in reversed(history) if entry.on_main and entry.total_files is not None]
     if len(steps) < 2:
         return ""
     counts = [entry.total_files or 0 for entry in steps]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
 from html import escape
 
+from tableformat.plurals import plural
 from tablewright.api.conditions import RECONCILING, STALLED
 from tablewright.api.run import MaintenanceRun, Phase
 from tablewright.cli.examination import Examination
@@ -99,13 +100,13 @@ def _around(name: str, done: Maintained) -> Iterable[str]:
             value = getattr(figures, key)
             cells.append(_data(f"{name}:{moment}:{key}", value, size(value) if key.endswith("bytes") else ""))
         rows.append(cells)
-    span = f"{done.runs:,} run{'s' * (done.runs != 1)}, {done.since:{_TIME}} to {done.until:%H:%M:%S} UTC"
+    span = f"{plural(done.runs, 'run')}, {done.since:{_TIME}} to {done.until:%H:%M:%S} UTC"
     freed = _data(f"{name}:deleted_bytes", done.deleted_bytes, size(done.deleted_bytes))
     files = _data(f"{name}:deleted_files", done.deleted_files, "")
     requests = _data(f"{name}:requests_no_more", done.requests_saved, "")
     yield "<h3>Before and after maintenance</h3>"
     yield f'<div class="narrow">{_grid(("", "before", "after"), rows, numbers={1, 2})}</div>'
-    saved = f"{requests} requests fewer for a full scan, {files} files deleted, {freed} freed"
+    saved = f"requests saved in a full scan: {requests}; files deleted: {files}; freed: {freed}"
     yield f'<p class="quiet">{span}: {saved}</p>'
 
 
