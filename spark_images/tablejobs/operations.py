@@ -40,6 +40,7 @@ from tableformat.maintenance.orphans import OrphanOptions, plan_orphans, remove_
 from tableformat.maintenance.retention import RowRetentionOptions, plan_row_retention, remove_old_rows
 from tableformat.maintenance.rollback import RollbackOptions, cherry_pick, plan_cherry_pick, plan_rollback, roll_back
 from tableformat.maintenance.summaries import PlanSummary, summarize
+from tableformat.plurals import plural
 from tableformat.storage import open_store
 from tablejobs.attempt import Attempt
 from tablejobs.executor import SparkExecutor
@@ -98,7 +99,8 @@ def _dry_run(job: MaintenanceJob, catalog: Catalog, *, now: datetime) -> JobRepo
 
 def _inspect(job: MaintenanceJob, table: Table) -> JobReport:
     health = table_health(table, small_file_bytes=small_below(job, table), with_metadata_bytes=True)
-    message = f"{health.data_files} data files, {health.small_files} of them small, {health.delete_files} delete files"
+    files = plural(health.data_files, "data file")
+    message = f"{files}, {health.small_files:,} of them small, {plural(health.delete_files, 'delete file')}"
     return _completed(message, inspection=health)
 
 
@@ -140,15 +142,17 @@ class _Run:
                 options,
                 executor=executor,
                 run_id=self.job.run_id,
+                run_name=self.job.run_name,
                 now=self.now,
                 progress=self._progress,
             )
-        done = f"rewrote {result.files_rewritten} files into {result.files_added}"
+        done = f"rewrote {plural(result.files_rewritten, 'file')} into {result.files_added:,}"
         return _completed(_with_note(done, executor) if result.snapshot_id else "nothing to compact", compaction=result)
 
     def _expire(self, options: ExpiryOptions) -> JobReport:
         result = expire_snapshots(self.catalog, self.job.identifier, options, now=self.now, planned=self._planned)
-        done = f"expired {result.snapshots_expired} snapshots and deleted {result.files_deleted} files"
+        snapshots, files = plural(result.snapshots_expired, "snapshot"), plural(result.files_deleted, "file")
+        done = f"expired {snapshots} and deleted {files}"
         nothing = not (result.snapshots_expired or result.files_deleted)
         return _completed("nothing to expire" if nothing else done, expiry=result)
 
@@ -162,14 +166,20 @@ class _Run:
                 read=SparkLivePaths(self.catalog.load_table(self.job.identifier), executor.context),
                 planned=self._planned,
             )
-        done = f"of {result.orphans} orphan files {result.files_deleted} were deleted and {result.files_marked} marked"
+        orphans = plural(result.orphans, "orphan file")
+        done = f"deleted {result.files_deleted:,} of {orphans} ({result.files_marked:,} marked)"
         return _completed(done if result.orphans else "no orphan files", orphans=result)
 
     def _rewrite_manifests(self, options: ManifestOptions) -> JobReport:
         result = rewrite_manifests(
-            self.catalog, self.job.identifier, options, run_id=self.job.run_id, planned=self._planned
+            self.catalog,
+            self.job.identifier,
+            options,
+            run_id=self.job.run_id,
+            run_name=self.job.run_name,
+            planned=self._planned,
         )
-        done = f"rewrote {result.manifests_replaced} manifests into {result.manifests_written}"
+        done = f"rewrote {plural(result.manifests_replaced, 'manifest')} into {result.manifests_written:,}"
         return _completed(done if result.snapshot_id else "no manifests to rewrite", manifests=result)
 
     def _remove_old_rows(self, options: RowRetentionOptions) -> JobReport:
@@ -179,24 +189,32 @@ class _Run:
                 self.job.identifier,
                 options,
                 run_id=self.job.run_id,
+                run_name=self.job.run_name,
                 now=self.now,
                 executor=executor,
                 planned=self._planned,
                 progress=self.reporter.progress,
             )
-        done = f"removed {result.rows_removed} rows"
+        done = f"removed {plural(result.rows_removed, 'row')}"
         return _completed(_with_note(done, executor) if result.snapshot_id else "no rows are too old", rows=result)
 
     def _roll_back(self, options: RollbackOptions) -> JobReport:
         result = roll_back(
             self.catalog, self.job.identifier, options, run_id=self.job.run_id, now=self.now, planned=self._planned
         )
-        done = f"rolled back {result.commits_undone} commits, to snapshot {result.to_snapshot_id}"
-        return _completed(done if result.commits_undone else "main is there already", rollback=result)
+        undone = f"rolled back {plural(result.commits_undone, 'commit')}: " if result.commits_undone else ""
+        done = f"{undone}main moved from snapshot {result.from_snapshot_id} to {result.to_snapshot_id}"
+        moved = result.from_snapshot_id != result.to_snapshot_id
+        return _completed(done if moved else "main is there already", rollback=result)
 
     def _cherry_pick(self, snapshot_id: int) -> JobReport:
         result = cherry_pick(
-            self.catalog, self.job.identifier, snapshot_id, run_id=self.job.run_id, planned=self._planned
+            self.catalog,
+            self.job.identifier,
+            snapshot_id,
+            run_id=self.job.run_id,
+            run_name=self.job.run_name,
+            planned=self._planned,
         )
         again = "" if result.fast_forward else f" as snapshot {result.snapshot_id}"
         return _completed(f"snapshot {snapshot_id} is on main{again}", cherry_pick=result)

@@ -3,10 +3,11 @@
 from tableformat.commits.errors import CommitConflict, CommitOutcomeUnknown
 from tableformat.commits.replace import commit_replacement
 from tableformat.commits.replacement import AddedFile, Replacement
-from tableformat.commits.runs import RUN_ID, snapshots_of_run
+from tableformat.commits.runs import RUN_ID, RUN_NAME, snapshots_of_run
 
 __all__ = [
     "RUN_ID",
+    "RUN_NAME",
     "AddedFile",
     "CommitConflict",
     "CommitOutcomeUnknown",

@@ -17,7 +17,6 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.typedef import Record
 
 from tableformat.commits.entries import CarriedEntries, carried_entries
-from tableformat.commits.runs import RUN_ID
 from tableformat.commits.snapshot_writer import SnapshotWriter
 from tableformat.commits.written import WrittenFiles
 from tableformat.errors import PermanentError
@@ -126,9 +125,10 @@ def snapshot_with(
     rewritten: RewrittenManifests,
     written: WrittenFiles,
     *,
-    run_id: str,
+    of_run: Mapping[str, str],
 ) -> Snapshot:
-    """The head's snapshot with the new manifests in the place of the old. `current` has all those that are replaced."""
+    """The head's snapshot with the new manifests in the place of the old. `current` has all those that are replaced;
+    `of_run` is what the summary says of the run."""
     kept = [manifest for manifest in current if manifest.manifest_path not in rewritten.replaced]
     writer = SnapshotWriter(table, rewritten.snapshot_id, written)
     changes = {
@@ -136,7 +136,7 @@ def snapshot_with(
         "manifests-kept": str(len(kept)),
         "manifests-replaced": str(len(rewritten.replaced)),
         "entries-processed": str(rewritten.entries),
-        RUN_ID: run_id,
+        **of_run,
     }
     # The writer of a list sets the sequence number of its attempt in the values that it gets.
     own = [ManifestFile(*(each[place] for place in range(len(each)))) for each in rewritten.manifests]

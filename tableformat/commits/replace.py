@@ -25,7 +25,7 @@ from tableformat.commits.head import on_main
 from tableformat.commits.lookup import load_as_it_is, outcome_unknown
 from tableformat.commits.memory import CommitMemory
 from tableformat.commits.replacement import Replacement
-from tableformat.commits.runs import RUN_ID
+from tableformat.commits.runs import summary_of_run
 from tableformat.commits.snapshot import prepare_snapshot
 from tableformat.commits.validation import validate_replacement
 from tableformat.errors import PermanentError
@@ -59,7 +59,8 @@ def commit_replacement(
             return landed
         try:
             base = validate_replacement(table, replacement, attempts.memory)
-            snapshot = prepare_snapshot(table, base, replacement, attempts.memory, summary={RUN_ID: replacement.run_id})
+            of_run = summary_of_run(replacement.run_id, replacement.run_name)
+            snapshot = prepare_snapshot(table, base, replacement, attempts.memory, summary=of_run)
         except CommitConflict as conflict:
             attempts.give_up(table)
             if attempts.unknown is not None and attempts.may_still_land(table):

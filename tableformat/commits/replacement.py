@@ -32,6 +32,7 @@ class Replacement:
     added: tuple[AddedFile, ...]
     rows_deleted: int
     run_id: str
+    run_name: str = ""
     moved: frozenset[str] = frozenset()
     """Those of the files that go whose rows are filed under another spec now."""
 

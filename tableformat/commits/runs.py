@@ -1,9 +1,17 @@
-"""Every commit of a run carries the run's id, so that a restarted run recognises what it did before it died."""
+"""Every commit of a run carries the run's id, so that a restarted run recognises what it did before it died, and the
+run's name, by which people know it.
+"""
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 RUN_ID = "tablewright.run-id"
+RUN_NAME = "tablewright.run-name"
+
+
+def summary_of_run(run_id: str, run_name: str = "") -> dict[str, str]:
+    """What a run's commits say of it in their summaries."""
+    return {RUN_ID: run_id, **({RUN_NAME: run_name} if run_name else {})}
 
 
 def snapshots_of_run(metadata: TableMetadata, run_id: str) -> list[Snapshot]:

@@ -18,6 +18,7 @@ from pyiceberg.types import NestedField
 from tableformat.errors import PermanentError
 from tableformat.grammar import type_text
 from tableformat.inspection.ancestry import ancestry
+from tableformat.inspection.main_log import Period, current_periods
 from tableformat.inspection.manifests import content_range, read_entries, read_manifests
 
 
@@ -34,8 +35,10 @@ class HistoryEntry:
     time: datetime
     operation: str
     refs: tuple[str, ...]
-    is_current: bool
-    """Whether it is on the way to the table's current state; rolled back and branched off ones are not."""
+    on_main: bool
+    """Whether it is in the history of the table's current state; rolled back and branched off ones are not."""
+    current: tuple[Period, ...]
+    """When it was the table's current state, oldest first."""
     added_files: int | None
     deleted_files: int | None
     added_records: int | None
@@ -53,7 +56,16 @@ def snapshot_history(metadata: TableMetadata) -> tuple[HistoryEntry, ...]:
         refs.setdefault(ref.snapshot_id, []).append(name)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     line = frozenset(snapshot.snapshot_id for snapshot in ancestry(metadata.current_snapshot_id, by_id))
-    entries = [_entry(snapshot, sorted(refs.get(snapshot.snapshot_id, ())), line) for snapshot in metadata.snapshots]
+    periods = current_periods(metadata)
+    entries = [
+        _entry(
+            snapshot,
+            refs=tuple(sorted(refs.get(snapshot.snapshot_id, ()))),
+            on_main=snapshot.snapshot_id in line,
+            current=periods.get(snapshot.snapshot_id, ()),
+        )
+        for snapshot in metadata.snapshots
+    ]
     return tuple(sorted(entries, key=lambda entry: (entry.time, entry.snapshot_id), reverse=True))
 
 
@@ -137,7 +149,7 @@ def schema_changes(old: Schema, new: Schema) -> Iterator[str]:
         yield "moved columns"
 
 
-def _entry(snapshot: Snapshot, refs: list[str], line: frozenset[int]) -> HistoryEntry:
+def _entry(snapshot: Snapshot, *, refs: tuple[str, ...], on_main: bool, current: tuple[Period, ...]) -> HistoryEntry:
     summary = snapshot.summary
     texts = {} if summary is None else dict(summary.additional_properties)
 
@@ -150,8 +162,9 @@ def _entry(snapshot: Snapshot, refs: list[str], line: frozenset[int]) -> History
         parent_id=snapshot.parent_snapshot_id,
         time=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
         operation="" if summary is None else summary.operation.value,
-        refs=tuple(refs),
-        is_current=snapshot.snapshot_id in line,
+        refs=refs,
+        on_main=on_main,
+        current=current,
         added_files=count("added-data-files"),
         deleted_files=count("deleted-data-files"),
         added_records=count("added-records"),

@@ -95,6 +95,8 @@ Work = Annotated[
 
 class MaintenanceJob(_Value):
     run_id: str  # recorded in the commits that the run makes, so that a restarted run knows its own
+    run_name: str = ""
+    """By which people know the run; recorded beside its id."""
     catalog: CatalogConfig
     identifier: tuple[str, ...]
     work: Work

@@ -51,7 +51,7 @@ def test_the_tables_get_better_and_their_rows_stay(shown: str) -> None:
     assert "time for it" in figures
     for operation in ("Compact", "ExpireSnapshots", "RemoveOrphanFiles"):
         assert f"sales/payments: {operation} succeeded" in shown
-    assert "of 5 orphan files 5 were deleted" in shown
+    assert "deleted 5 of 5 orphan files" in shown
     assert "! schema.columns[txn_id].type: long cannot become int" in shown
     assert re.search(r"payments are gone by mistake; the snapshot before still has all [\d,]+", shown)
 

@@ -80,6 +80,7 @@ def maintenance_job(
     """What the driver is asked to do. It holds no credentials: the pod's environment supplies them."""
     return MaintenanceJob(
         run_id=run.metadata.uid or run.metadata.name,
+        run_name=run.metadata.name,
         catalog=catalog.config({}),
         identifier=table.identifier,
         work=_work(run, table, policy),
@@ -133,6 +134,7 @@ def _rollback_options(rollback: Rollback | None) -> RollbackOptions:
         as_of_ms=None if rollback.as_of is None else int(rollback.as_of.timestamp() * 1000),
         tag=rollback.tag,
         before_run=rollback.before_run,
+        undo=rollback.undo,
         allow_losing_commits=rollback.allow_losing_commits,
     )
 

@@ -51,12 +51,15 @@ class Rollback(ApiModel):
     as_of: AwareDatetime | None = None
     tag: str | None = Field(default=None, min_length=1, max_length=255)
     before_run: str | None = Field(default=None, min_length=1, max_length=253)
+    undo: bool = False
+    """Where main was before its last rollback that is not undone."""
     allow_losing_commits: bool = False
 
     @model_validator(mode="after")
     def _names_one_place(self) -> Self:
-        if sum(each is not None for each in (self.snapshot_id, self.as_of, self.tag, self.before_run)) != 1:
-            raise ValueError("name exactly one place to go back to: snapshotId, asOf, tag or beforeRun")
+        given = (self.snapshot_id, self.as_of, self.tag, self.before_run, self.undo or None)
+        if sum(each is not None for each in given) != 1:
+            raise ValueError("name exactly one place to go back to: snapshotId, asOf, tag, beforeRun or undo")
         return self
 
 

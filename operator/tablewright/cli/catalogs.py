@@ -5,8 +5,8 @@ folder's declaration. Whatever cannot be found is named, with the nearest name t
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyiceberg.catalog import Catalog
@@ -25,7 +25,13 @@ from tablewright.cli.exits import InputError
 from tablewright.cli.places import state_folder
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.embedded.apply import policy_of
-from tablewright.embedded.catalogs import catalog_of, database, is_embedded_and_unmade
+from tablewright.embedded.catalogs import (
+    EMBEDDED_CATALOG,
+    catalog_of,
+    database,
+    embedded_catalog,
+    is_embedded_and_unmade,
+)
 from tablewright.embedded.folder import Declarations, read_folder
 from tablewright.embedded.state import EmbeddedState, refuse_a_copy
 from tablewright.observe.tables import CatalogFailedError
@@ -46,6 +52,15 @@ class AddressOptions:
     folders: Sequence[Path] = ()
     state: Path | None = None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """To be typed again."""
+        given = [("--catalog", self.catalog), ("--catalog-uri", self.uri)]
+        given += [("--property", text) for text in self.properties]
+        given += [("-f", str(folder)) for folder in self.folders]
+        given += [("--state", None if self.state is None else str(self.state))]
+        return tuple(word for option, value in given if value is not None for word in (option, value))
+
 
 @dataclass(frozen=True)
 class AddressedTable:
@@ -56,6 +71,10 @@ class AddressedTable:
     """With what is remembered of it, where it is a folder's."""
     declared_catalog: TableCatalog | None = None
     policy: EffectivePolicy | None = None
+    state: Path | None = None
+    """Of the folder, where it is a folder's."""
+    words: tuple[str, ...] = ()
+    """How it was addressed, to be typed again."""
 
     @property
     def name(self) -> str:
@@ -63,6 +82,90 @@ class AddressedTable:
 
     def load(self) -> Table:
         return load(self.catalog, self.identifier)
+
+
+@dataclass(frozen=True)
+class AddressedCatalog:
+    config: CatalogConfig
+    catalog: Catalog
+    declared: TableCatalog | None = None
+    """Where it is a folder's; of the embedded one, what it is as a TableCatalog."""
+    tables: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    """Those that the folder declares: the object's key by the table's identifier."""
+
+    def load(self, identifier: tuple[str, ...]) -> Table:
+        return load(self.catalog, identifier)
+
+    def identifiers(self, namespace: tuple[str, ...] | None = None) -> list[tuple[str, ...]]:
+        """All tables of the catalog, or of a namespace and those inside it, in order."""
+        with _failures_named(self.config.name):
+            if namespace is not None and not self.has_namespace(namespace):
+                there = [".".join(found) for found in self._namespaces()]
+                meant = did_you_mean(".".join(namespace), there) if there else "the catalog has none"
+                raise InputError(f"there is no namespace {'.'.join(namespace)!r}: {meant}")
+            found: set[tuple[str, ...]] = set()
+            for inner in ([] if namespace is None else [namespace], self._namespaces(namespace or ())):
+                for each in inner:
+                    with suppress(NoSuchNamespaceError):  # one that only others are inside of
+                        found |= {tuple(identifier) for identifier in self.catalog.list_tables(each)}
+            return sorted(found)
+
+    def has_table(self, identifier: tuple[str, ...]) -> bool:
+        with _failures_named(self.config.name):
+            return self.catalog.table_exists(identifier)
+
+    def has_namespace(self, namespace: tuple[str, ...]) -> bool:
+        return self.catalog.namespace_exists(namespace) or any(self._namespaces(namespace))
+
+    def _namespaces(self, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        try:
+            inner = self.catalog.list_namespaces(parent) if parent else self.catalog.list_namespaces()
+        except NoSuchNamespaceError:
+            return
+        for namespace in inner:
+            if len(namespace) > len(parent) and namespace[: len(parent)] == parent:
+                yield tuple(namespace)
+                yield from self._namespaces(tuple(namespace))
+
+
+def catalogs(options: AddressOptions) -> list[AddressedCatalog]:
+    """The catalog that was named, or all that a folder's tables may be in."""
+    if not options.folders:
+        config = catalog_config(options)
+        opened = _open(config)
+        if opened is None:
+            raise InputError(f"the catalog {config.name} is still to be made: it has no tables")
+        return [AddressedCatalog(config, opened)]
+    _refuse_both(options)
+    declarations, own = read_folder(*options.folders), state_folder(options.folders, options.state)
+    declared = declarations.catalogs
+    if not declared:
+        if is_embedded_and_unmade(declared, own):
+            raise InputError(f"the folder declares no TableCatalog, and its own is still to be made: {_apply(options)}")
+        namespaces = sorted({table.metadata.namespace for table in declarations.tables}) or ["default"]
+        declared = (embedded_catalog(namespaces[0], EMBEDDED_CATALOG, own),)
+    found = []
+    for catalog in declared:
+        opened = _open(catalog.config({}))
+        if opened is None:
+            raise InputError(f"the catalog {'/'.join(catalog.key)} is still to be made: {_apply(options)}")
+        known: dict[tuple[str, ...], str] = {
+            table.identifier: "/".join(table.key)
+            for table in declarations.tables
+            if not declarations.catalogs or (table.metadata.namespace, table.spec.catalog_ref.name) == catalog.key
+        }
+        found.append(AddressedCatalog(catalog.config({}), opened, catalog, known))
+    return found
+
+
+def _refuse_both(options: AddressOptions) -> None:
+    if options.catalog is not None or options.uri is not None:
+        raise InputError("give a folder with -f, or a catalog with --catalog or --catalog-uri, not both")
+
+
+def _apply(options: AddressOptions) -> str:
+    words = (word for each in options.folders for word in ("-f", str(each)))
+    return f"run `{shlex.join(['tablewright', 'apply', *words])}`"
 
 
 def address(name: str, options: AddressOptions) -> AddressedTable:
@@ -75,16 +178,16 @@ def address(name: str, options: AddressOptions) -> AddressedTable:
 def place(name: str, options: AddressOptions) -> AddressedTable:
     """Where a table of this name is or would be; its catalog is there."""
     if options.folders:
-        if options.catalog is not None or options.uri is not None:
-            raise InputError("give a folder with -f, or a catalog with --catalog or --catalog-uri, not both")
+        _refuse_both(options)
         declarations = read_folder(*options.folders)
-        return _place_declared(find_declared(name, declarations), declarations, options.folders, options.state)
+        found = _place_declared(find_declared(name, declarations), declarations, options.folders, options.state)
+        return replace(found, words=(name, *options.words))
     config = catalog_config(options)
     identifier = _identifier(name)
     opened = _open(config)
     if opened is None:
         raise InputError(f"there is no table {name}: the catalog {config.name} is still to be made")
-    return AddressedTable(config, opened, identifier)
+    return AddressedTable(config, opened, identifier, words=(name, *options.words))
 
 
 def catalog_config(options: AddressOptions) -> PyIcebergConfig:
@@ -156,7 +259,7 @@ def _place_declared(
     if opened is None:
         command = shlex.join(["tablewright", "apply", *(word for each in folders for word in ("-f", str(each)))])
         raise InputError(f"{'/'.join(table.key)} is declared and not there yet: run `{command}`")
-    return AddressedTable(config, opened, table.identifier, known, catalog, policy)
+    return AddressedTable(config, opened, table.identifier, known, catalog, policy, own)
 
 
 def _identifier(name: str) -> tuple[str, ...]:

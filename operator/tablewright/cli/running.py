@@ -1,6 +1,7 @@
 """Carries one operation out on one table, here and now, and says what came of it."""
 
 import re
+import shlex
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from pyiceberg.table import Table
 
 from tableformat.inspection import own_target_bytes
 from tableformat.maintenance.job import JobReport, MaintenanceJob, Work
+from tableformat.plurals import plural
 from tablewright.act.jobs import maintenance_job
 from tablewright.api.durations import parse_duration
 from tablewright.api.objects import parse
@@ -32,6 +34,7 @@ from tablewright.cli.output import (
     tell,
 )
 from tablewright.cli.progress import progress_bar
+from tablewright.cli.recording import INTERRUPTED, name_by_hand, record
 from tablewright.embedded.driver import DriverEnded, run_driver
 
 _Options = TypeVar("_Options", bound=BaseModel)
@@ -43,17 +46,28 @@ _FIGURES = ("data_files", "small_files", "delete_files", "data_bytes", "records"
 
 
 def carry_out(found: AddressedTable, work: Work, *, dry_run: bool, output: OutputFormat) -> ExitCode:
-    """The run's id is in its commits: `rollback --before-run` undoes them."""
+    """The run's name and id are in its commits: `rollback --before-run` undoes them."""
     run_id = str(uuid.uuid4())
-    job = MaintenanceJob(run_id=run_id, catalog=found.config, identifier=found.identifier, work=work, dry_run=dry_run)
-    report = JobReport(succeeded=False, reason="DriverFailed", message="the driver did not end")
-    with progress_bar(f"{work.operation} {found.name}") as bar:
-        for event in run_driver(job):
-            if isinstance(event, DriverEnded):
-                report = event.parsed()
-            else:
-                bar.at(event)
-    _show(found, work, report, run_id, output)
+    job = MaintenanceJob(
+        run_id=run_id,
+        run_name=name_by_hand(found, work.operation, run_id),
+        catalog=found.config,
+        identifier=found.identifier,
+        work=work,
+        dry_run=dry_run,
+    )
+    started, ended = datetime.now(UTC), INTERRUPTED
+    try:
+        with progress_bar(f"{work.operation} {found.name}") as bar:
+            for event in run_driver(job):
+                if isinstance(event, DriverEnded):
+                    ended = event
+                else:
+                    bar.at(event)
+    finally:
+        record(found, job, ended, started=started, now=datetime.now(UTC))
+    report = ended.parsed()
+    _show(found, job, report, output)
     return ExitCode.FINE if report.succeeded else ExitCode.NOT_AS_WANTED
 
 
@@ -131,13 +145,16 @@ def time_option(name: str, text: str) -> datetime:
     raise InputError(f"--{name}: {text!r} has no time zone. Use a form such as 2026-09-30T23:59:59Z.")
 
 
-def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, output: OutputFormat) -> None:
+def _show(found: AddressedTable, job: MaintenanceJob, report: JobReport, output: OutputFormat) -> None:
+    work, undo = job.work, _undo(found, report)
     if output in (OutputFormat.JSON, OutputFormat.YAML):
         document = {
             "table": found.name,
             "operation": work.operation,
-            "run": run_id,
+            "run": job.run_name,
+            "runId": job.run_id,
             **document_of(report),
+            **({"undo": undo} if undo else {}),
         }
         echo(as_json(document) if output is OutputFormat.JSON else as_yaml(document).rstrip())
         return
@@ -147,9 +164,8 @@ def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, out
     echo(f"{found.name}: {work.operation}: {report.message}")
     if report.after is None and report.plan is not None:
         plan = report.plan
-        echo(
-            f"would touch {plan.files:,} files of {size(plan.bytes)}, {plan.rows:,} rows, {plan.snapshots:,} snapshots"
-        )
+        files = f"{plural(plan.files, 'file')} of {size(plan.bytes)}"
+        echo(f"would touch {files}, {plural(plan.rows, 'row')}, {plural(plan.snapshots, 'snapshot')}")
         for line in plan.lines:
             echo(f"  {line}")
     elif report.before is not None and report.after is not None:
@@ -160,7 +176,17 @@ def _show(found: AddressedTable, work: Work, report: JobReport, run_id: str, out
         ]
         columns = (Column(""), Column("BEFORE", right=True), Column("AFTER", right=True))
         echo(table_text(columns, rows, colour=has_colour(sys.stdout)))
-        echo(f"run {run_id}")
+        echo(f"run {job.run_name}")
+    if undo:
+        echo(f"to undo: {undo}")
+
+
+def _undo(found: AddressedTable, report: JobReport) -> str:
+    """What to type to have the table where it was, after a rollback that moved it."""
+    moved = report.rollback
+    if moved is None or moved.from_snapshot_id == moved.to_snapshot_id:
+        return ""
+    return shlex.join(["tablewright", "rollback", *found.words, "--undo"])
 
 
 def _figure(name: str, value: int) -> str:

@@ -17,9 +17,13 @@ LONGEST_NAME = 63  # of a run whose Job has its name: the pods of a Job have tha
 
 
 def run_name(table: ManagedTable, operation: Operation, cause: str) -> str:
-    digest = hashlib.sha256(f"{table.metadata.uid}/{operation}/{cause}".encode()).hexdigest()[:10]
-    ending = f"-{operation.lower()}-{digest}"
-    return table.metadata.name[: LONGEST_NAME - len(ending)].rstrip("-.") + ending
+    return name_of_run(table.metadata.name, operation, f"{table.metadata.uid}/{operation}/{cause}")
+
+
+def name_of_run(table: str, operation: str, source: str) -> str:
+    """`source` is what tells it from other runs of the operation on a table of this name."""
+    ending = f"-{operation.lower()}-{hashlib.sha256(source.encode()).hexdigest()[:10]}"
+    return table[: LONGEST_NAME - len(ending)].rstrip("-.") + ending
 
 
 def cause_of(run: MaintenanceRun) -> Cause:

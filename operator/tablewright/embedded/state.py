@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tableformat.errors import PermanentError
 from tableformat.secrets import KNOWN
-from tablewright.api.objects import KubernetesObject, Metadata, parse
+from tablewright.api.objects import InvalidObjectError, KubernetesObject, Metadata, parse
 from tablewright.api.run import MaintenanceRun, MaintenanceRunStatus
 from tablewright.api.table import ManagedTable, ManagedTableSpec, ManagedTableStatus
 from tablewright.decide.causes import RUN_ANNOTATION
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _FILE = "objects.json"
 _LOCK = "lock"
+_ENDED_RUNS = "ended-runs"
 
 
 class CopiedStateError(PermanentError):
@@ -94,6 +95,7 @@ class EmbeddedState:
             for left in self.folder.glob(f"{SCRATCH_PREFIX}*"):  # by a call that was killed, whose driver has ended
                 shutil.rmtree(left, ignore_errors=True)
             self._read()
+            self._take_in()
             yield
 
     def holder(self) -> "LockHolder | None":
@@ -110,6 +112,33 @@ class EmbeddedState:
     def look(self) -> None:
         """Reads what is remembered, without waiting for whoever works here: the file is only ever whole."""
         self._read()
+        self._runs |= {self._run_key(run): run.to_json() for _, run in self._ended_runs()}
+
+    def record_ended_run(self, run: MaintenanceRun) -> None:
+        """A run that somebody carried out by hand. Without the lock, which an `apply` may hold for long: a file has it
+        until the next `apply` takes it in."""
+        file = self.folder / _ENDED_RUNS / f"{run.metadata.uid}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_suffix(".tmp")
+        scratch.write_text(KNOWN.hide(json.dumps(run.to_json(), indent=1)))
+        scratch.replace(file)
+
+    def _ended_runs(self) -> Iterator[tuple[Path, MaintenanceRun]]:
+        for file in sorted((self.folder / _ENDED_RUNS).glob("*.json")):
+            with contextlib.suppress(FileNotFoundError):  # an `apply` has just taken it in
+                try:
+                    yield file, parse(MaintenanceRun, json.loads(file.read_text()))
+                except (ValueError, TypeError, InvalidObjectError) as error:
+                    raise BrokenStateError(f"{file} cannot be read ({error}): remove it") from error
+
+    def _take_in(self) -> None:
+        ended = list(self._ended_runs())
+        for _, run in ended:
+            self._runs[self._run_key(run)] = run.to_json()
+        if ended:
+            self._write()
+        for file, _ in ended:
+            file.unlink()
 
     def remembered(self, table: ManagedTable) -> ManagedTable:
         """The declared table with what is known of it, if anything; remembers nothing new."""

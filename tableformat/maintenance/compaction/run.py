@@ -81,6 +81,7 @@ def compact(
     *,
     executor: Executor,
     run_id: str,
+    run_name: str = "",
     now: datetime,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> CompactionResult:
@@ -99,7 +100,7 @@ def compact(
             logger.warning("%s", reason, extra={"table": plan.table, "run": run_id})
         if plan.is_empty:
             return _done(earlier, replans, plan=plan)
-        run = _Run(catalog, identifier, table, plan, run_id, options.commit_every_tasks)
+        run = _Run(catalog, identifier, table, plan, run_id, run_name, options.commit_every_tasks)
         run.carry_out(executor, progress)
         if run.is_complete:
             return _done([*earlier, *run.snapshots], replans, plan=plan)
@@ -125,6 +126,7 @@ class _Run:
         table: Table,
         plan: CompactionPlan,
         run_id: str,
+        run_name: str,
         commit_every: int | None,
     ) -> None:
         self.snapshots: list[Snapshot] = []
@@ -134,6 +136,7 @@ class _Run:
         self._table = table
         self._plan = plan
         self._run_id = run_id
+        self._run_name = run_name
         self._commit_every = commit_every
         self._tasks = {task.task_id: task for task in plan.tasks}
         self._pending: dict[str, RewriteResult] = {}
@@ -213,6 +216,7 @@ class _Run:
             ),
             rows_deleted=sum(result.rows_deleted for result in self._pending.values()),
             run_id=self._run_id,
+            run_name=self._run_name,
             moved=frozenset(source.path for task in tasks if task.output_spec is not None for source in task.sources),
         )
 

@@ -21,7 +21,7 @@ from tableformat.commits.manifest_rewrite import (
     rewrite_manifests_of,
     snapshot_with,
 )
-from tableformat.commits.runs import summary_of
+from tableformat.commits.runs import summary_of, summary_of_run
 from tableformat.commits.written import WrittenFiles
 from tableformat.inspection import manifest_first_row_id, read_manifests
 from tableformat.maintenance.guards import reading
@@ -47,11 +47,12 @@ def rewrite_manifests(
     options: ManifestOptions,
     *,
     run_id: str,
+    run_name: str = "",
     sleep: Callable[[float], None] = time.sleep,
     planned: Callable[[ManifestPlan], None] = lambda _: None,
 ) -> ManifestResult:
     """Rewrite the manifests of the table's main branch; a table in good shape is left as it is."""
-    run = _Run(options, run_id, planned)
+    run = _Run(options, run_id, run_name, planned)
     made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep, written=run.written)
     if made is None:
         return ManifestResult()
@@ -65,9 +66,12 @@ def rewrite_manifests(
 
 
 class _Run:
-    def __init__(self, options: ManifestOptions, run_id: str, planned: Callable[[ManifestPlan], None]) -> None:
+    def __init__(
+        self, options: ManifestOptions, run_id: str, run_name: str, planned: Callable[[ManifestPlan], None]
+    ) -> None:
         self._options = options
         self._run_id = run_id
+        self._of_run = summary_of_run(run_id, run_name)
         self._planned = planned
         self.written = WrittenFiles()
         self._rewritten: RewrittenManifests | None = None
@@ -91,4 +95,4 @@ class _Run:
                 for group in plan.groups
             ]
             self._rewritten = rewrite_manifests_of(table, groups, self.written)
-        return snapshot_with(table, head, current, self._rewritten, self.written, run_id=self._run_id)
+        return snapshot_with(table, head, current, self._rewritten, self.written, of_run=self._of_run)

@@ -21,7 +21,7 @@ from tableformat.commits.delta import Delta, snapshot_with_delta
 from tableformat.commits.errors import MAY_HAVE_LANDED
 from tableformat.commits.head import commit_on_main
 from tableformat.commits.memory import CommitMemory
-from tableformat.commits.runs import RUN_ID, summary_of
+from tableformat.commits.runs import summary_of, summary_of_run
 from tableformat.commits.written import WrittenFiles
 from tableformat.maintenance.compaction.run import Progress
 from tableformat.maintenance.executor import Executor, InProcessExecutor
@@ -62,6 +62,7 @@ def remove_old_rows(
     options: RowRetentionOptions,
     *,
     run_id: str,
+    run_name: str = "",
     now: datetime,
     executor: Executor | None = None,
     sleep: Callable[[float], None] = time.sleep,
@@ -69,7 +70,7 @@ def remove_old_rows(
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> RowRetentionResult:
     """Raises `UnsupportedTable` before anything is written if no row has an age by that column."""
-    run = _Run(options, run_id, now, executor or InProcessExecutor(), planned, progress)
+    run = _Run(options, run_id, run_name, now, executor or InProcessExecutor(), planned, progress)
     try:
         made = commit_on_main(catalog, identifier, run.snapshot, run_id=run_id, sleep=sleep, written=run.written)
     except MAY_HAVE_LANDED:
@@ -96,6 +97,7 @@ class _Run:
         self,
         options: RowRetentionOptions,
         run_id: str,
+        run_name: str,
         now: datetime,
         executor: Executor,
         planned: Callable[[RowRetentionPlan], None],
@@ -103,6 +105,7 @@ class _Run:
     ) -> None:
         self._options = options
         self._run_id = run_id
+        self._of_run = summary_of_run(run_id, run_name)
         self._now = now
         self._executor = executor
         self._planned = planned
@@ -145,5 +148,5 @@ class _Run:
             removed=removed,
             superseded={edge.file.path for edge, outcome in done if outcome.takes_over_deletes},
             added=tuple(new for _, outcome in done for new in outcome.added),
-            summary={RUN_ID: self._run_id, _ROWS: str(rows)},
+            summary={**self._of_run, _ROWS: str(rows)},
         )

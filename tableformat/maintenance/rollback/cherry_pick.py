@@ -5,7 +5,7 @@ The source is recorded in the new snapshot's summary, by which a second pick is 
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict
@@ -17,7 +17,7 @@ from tableformat.commits.change import Change, commit_change, snapshots_still_th
 from tableformat.commits.delta import snapshot_with_delta
 from tableformat.commits.head import move_main, on_main
 from tableformat.commits.memory import CommitMemory
-from tableformat.commits.runs import RUN_ID
+from tableformat.commits.runs import summary_of_run
 from tableformat.commits.written import WrittenFiles
 from tableformat.maintenance.rollback.cherry_pick_planning import (
     CherryPickPlan,
@@ -44,6 +44,7 @@ def cherry_pick(
     snapshot_id: int,
     *,
     run_id: str | None = None,
+    run_name: str = "",
     sleep: Callable[[float], None] = time.sleep,
     planned: Callable[[CherryPickPlan], None] = lambda _: None,
 ) -> CherryPickResult:
@@ -57,7 +58,7 @@ def cherry_pick(
             return None
         logger.info("%s", pick.plan, extra={"table": pick.plan.table, "run": run_id, "snapshot": snapshot_id})
         planned(pick.plan)
-        return _change(table, pick, run_id, written)
+        return _change(table, pick, {} if run_id is None else summary_of_run(run_id, run_name), written)
 
     table = commit_change(catalog, identifier, prepare, sleep=sleep, written=written)
     published = published_as(table, snapshot_id)
@@ -68,13 +69,13 @@ def cherry_pick(
     )
 
 
-def _change(table: Table, pick: Pick, run_id: str | None, written: WrittenFiles) -> Change:
+def _change(table: Table, pick: Pick, of_run: Mapping[str, str], written: WrittenFiles) -> Change:
     # It also has to be there at the swap: an expiry may be about to take it, and its files with it.
     still_there = snapshots_still_there(table, pick.plan.snapshot_id)
     if pick.delta is None:
         change = move_main(table, pick.plan.snapshot_id)
     else:
-        delta = pick.delta if run_id is None else replace(pick.delta, summary={**pick.delta.summary, RUN_ID: run_id})
+        delta = replace(pick.delta, summary={**pick.delta.summary, **of_run})
         memory = CommitMemory(table.metadata.new_snapshot_id(), written)
         change = on_main(table, snapshot_with_delta(table, table.current_snapshot(), delta, memory))
     return Change(change.updates, (*change.requirements, *still_there))

@@ -1,10 +1,13 @@
 """Where a rollback would take a table's main branch, and which commits that would cost: pure, before anything happens.
 
+It may be any state that main had: one of its history, or one that an earlier rollback left, until that expires.
+
 A commit is lost if no other ref leads to it afterwards: nothing protects what it wrote from expiry then. Commits that
 only moved rows into other files (`replace`) take no rows with them and are not counted. A tag or a hold may outlive the
 snapshots between it and main: what they did is in the oldest that is left, which counts then, whatever it did itself.
 """
 
+import itertools
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
@@ -14,9 +17,11 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from tableformat.commits.runs import RUN_ID
+from tableformat.commits.runs import RUN_ID, RUN_NAME, summary_of
 from tableformat.errors import PermanentError
 from tableformat.inspection.ancestry import ancestry
+from tableformat.inspection.main_log import rollbacks, was_on_main
+from tableformat.plurals import plural
 
 
 class RollbackRefused(PermanentError):
@@ -24,7 +29,7 @@ class RollbackRefused(PermanentError):
 
 
 class RollbackOptions(BaseModel):
-    """Where to go back to, which is exactly one of the first four, and at what price."""
+    """Where to go back to, which is exactly one of the first five, and at what price."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,13 +38,16 @@ class RollbackOptions(BaseModel):
     tag: str | None = None
     """Or a branch."""
     before_run: str | None = None
-    """The id of a run, as its commits have it."""
+    """The name or the id of a run, as its commits have them."""
+    undo: bool = False
+    """To where main was before its last rollback that is not undone yet."""
     allow_losing_commits: bool = False
 
     @model_validator(mode="after")
     def _one_target(self) -> Self:
-        if sum(each is not None for each in (self.snapshot_id, self.as_of_ms, self.tag, self.before_run)) != 1:
-            raise ValueError("name one target: snapshot_id, as_of_ms, tag or before_run")
+        given = (self.snapshot_id, self.as_of_ms, self.tag, self.before_run, self.undo or None)
+        if sum(each is not None for each in given) != 1:
+            raise ValueError("name one target: snapshot_id, as_of_ms, tag, before_run or undo")
         return self
 
     def refuses(self, plan: "RollbackPlan") -> bool:
@@ -73,12 +81,12 @@ class RollbackPlan:
         lost = ", ".join(f"{each.operation} {each.snapshot_id} of {each.made_at.isoformat()}" for each in self.lost)
         return (
             f"rollback of {self.table} from snapshot {self.from_snapshot_id} to {self.to_snapshot_id}: "
-            f"{len(self.undone)} commits undone, lost are: {lost or 'none'}"
+            f"{plural(len(self.undone), 'commit')} undone, lost: {lost or 'none'}"
         )
 
 
 def plan_rollback(table: str, metadata: TableMetadata, options: RollbackOptions) -> RollbackPlan:
-    """Raises `RollbackRefused` if the target is not in the history of main."""
+    """Raises `RollbackRefused` if the target is no state that main had."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     main = metadata.refs.get(MAIN_BRANCH)
     if main is None:
@@ -86,16 +94,14 @@ def plan_rollback(table: str, metadata: TableMetadata, options: RollbackOptions)
     history = list(ancestry(main.snapshot_id, by_id))
     wanted = _wanted(table, metadata, options, history)
     way_expired = _is_older_than_what_is_left(wanted, history, by_id)
-    if not way_expired and all(snapshot.snapshot_id != wanted for snapshot in history):
+    if wanted not in by_id or not (way_expired or was_on_main(metadata, wanted)):
         raise RollbackRefused(
-            f"table {table}: snapshot {wanted} is not in the history of main; its oldest is {history[-1].snapshot_id} "
-            f"of {_made_at(history[-1]).isoformat()}. Nothing was changed"
+            f"table {table}: main was never at snapshot {wanted}, or that is no longer known; the oldest of its "
+            f"history is {history[-1].snapshot_id} of {_made_at(history[-1]).isoformat()}. Nothing was changed"
         )
-    undone = []
-    for snapshot in history:
-        if snapshot.snapshot_id == wanted:
-            break
-        undone.append(snapshot)
+    stays = {snapshot.snapshot_id for snapshot in ancestry(wanted, by_id)}
+    undone = list(itertools.takewhile(lambda snapshot: snapshot.snapshot_id not in stays, history))
+    way_expired = len(undone) == len(history)  # no snapshot is left that both have
     kept = _kept_by_others(metadata, by_id)
     return RollbackPlan(
         table,
@@ -133,17 +139,31 @@ def _wanted(table: str, metadata: TableMetadata, options: RollbackOptions, histo
             as_of = datetime.fromtimestamp(options.as_of_ms / 1000, UTC)
             raise RollbackRefused(f"table {table}: {as_of.isoformat()} is before the history that is left")
         return entries[-1]
-    of_run = [
-        snapshot
-        for snapshot in history
-        if snapshot.summary is not None and snapshot.summary.additional_properties.get(RUN_ID) == options.before_run
-    ]
+    if options.undo:
+        return _before_last_rollback(table, metadata, history)
+    run = options.before_run
+    of_run = [s for s in history if run in (summary_of(s).get(RUN_ID), summary_of(s).get(RUN_NAME))]
     if not of_run:
-        raise RollbackRefused(f"table {table}: no commit of run {options.before_run} is in the history of main")
+        raise RollbackRefused(
+            f"table {table}: no commit of run {run} is in the history of main. Give the run's name or uid; a run that "
+            "found nothing to do has made no commit"
+        )
     parent = of_run[-1].parent_snapshot_id
     if parent is None or all(snapshot.snapshot_id != parent for snapshot in history):
-        raise RollbackRefused(f"table {table}: what was before run {options.before_run} is no longer in the history")
+        raise RollbackRefused(f"table {table}: what was before run {run} is no longer in the history")
     return parent
+
+
+def _before_last_rollback(table: str, metadata: TableMetadata, history: list[Snapshot]) -> int:
+    """An undone rollback is no news: main has its snapshots again. So undoing twice undoes the two last ones."""
+    here = {snapshot.snapshot_id for snapshot in history}
+    for move in rollbacks(metadata):
+        if move.from_snapshot_id not in here:
+            return move.from_snapshot_id
+    raise RollbackRefused(
+        f"table {table}: there is no rollback to undo in the history that is left. `tablewright history` shows the "
+        "snapshots that were current, and --to-snapshot goes to one of them. Nothing was changed"
+    )
 
 
 def _kept_by_others(metadata: TableMetadata, by_id: dict[int, Snapshot]) -> set[int]:

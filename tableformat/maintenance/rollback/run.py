@@ -61,13 +61,16 @@ def roll_back(
     run = _RunRecord(table, run_id, store or open_store(table.io))
     begun = run.read(table.metadata)
     if begun is not None:
-        if _went_back(table.metadata, begun.from_snapshot_id, begun.to_snapshot_id):
+        if _has_moved(table.metadata, begun.from_snapshot_id, begun.to_snapshot_id):
             return begun
         _require_main_at(table.metadata, begun, ".".join(identifier))
     plan = plan_rollback(".".join(identifier), table.metadata, options)
     planned(plan)
     if options.refuses(plan):
-        raise RollbackRefused(f"{plan}. Nothing was changed: tag what is to be kept, or accept the loss")
+        raise RollbackRefused(
+            f"{plan}. Nothing was changed. Tag the snapshots to keep, or pass --allow-losing-commits (in a "
+            "MaintenanceRun: spec.rollback.allowLosingCommits)"
+        )
     logger.info("%s", plan, extra={"table": plan.table, "run": run_id, "snapshot": plan.to_snapshot_id})
     result = RollbackResult(
         from_snapshot_id=plan.from_snapshot_id, to_snapshot_id=plan.to_snapshot_id, commits_undone=len(plan.undone)
@@ -115,7 +118,7 @@ def _prepare(table: Table, plan: RollbackPlan) -> Change | None:
     metadata = table.metadata
     main = metadata.refs.get(MAIN_BRANCH)
     if main is None or main.snapshot_id != plan.from_snapshot_id:
-        if _went_back(metadata, plan.from_snapshot_id, plan.to_snapshot_id):
+        if _has_moved(metadata, plan.from_snapshot_id, plan.to_snapshot_id):
             return None
         raise CommitConflict(
             f"table {plan.table}: main is no longer at snapshot {plan.from_snapshot_id}; nothing was changed. "
@@ -127,9 +130,11 @@ def _prepare(table: Table, plan: RollbackPlan) -> Change | None:
     return Change(move.updates, (*move.requirements, *snapshots_still_there(table, plan.to_snapshot_id)))
 
 
-def _went_back(metadata: TableMetadata, from_snapshot_id: int, to_snapshot_id: int) -> bool:
-    """Whether main was set back, whatever came since: only then has it the older snapshot without the newer."""
+def _has_moved(metadata: TableMetadata, from_snapshot_id: int, to_snapshot_id: int) -> bool:
+    """Whether main was moved, whatever came since: only then has it the one snapshot without the other, unless the
+    other is what the one came from, as where a rollback is undone."""
     main = metadata.refs.get(MAIN_BRANCH)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     history = set() if main is None else {each.snapshot_id for each in ancestry(main.snapshot_id, by_id)}
-    return to_snapshot_id in history and from_snapshot_id not in history
+    forward = any(each.snapshot_id == from_snapshot_id for each in ancestry(to_snapshot_id, by_id))
+    return to_snapshot_id in history and (forward or from_snapshot_id not in history)

@@ -108,7 +108,7 @@ def test_a_staged_snapshot_is_published_as_planned(tmp_path: Path) -> None:
     staged = next(s.snapshot_id for s in table.metadata.snapshots if s.snapshot_id not in before)
 
     planned = run_cli("cherry-pick", "events", str(staged), "--dry-run", "-f", tmp_path)
-    assert (planned.code, "main moves to it; 1 files with 3 rows" in planned.out) == (0, True), planned
+    assert (planned.code, "main moves to it; 1 file with 3 rows" in planned.out) == (0, True), planned
     assert len(ids(table)) == 10
     done = run_cli("cherry-pick", "events", str(staged), "-f", tmp_path)
     assert (done.code, f"snapshot {staged} is on main" in done.out) == (0, True), done
@@ -131,7 +131,7 @@ def test_the_operations_that_need_no_spark(tmp_path: Path) -> None:
     os.utime(junk, (0, 0))
     removed = run_cli("run", "remove-orphan-files", "sales.events", "--action", "delete", *uri)
     assert removed.code == 0, removed.err
-    assert "of 1 orphan files 1 were deleted" in removed.out
+    assert "deleted 1 of 1 orphan file (0 marked)" in removed.out
     assert not junk.exists()
 
     with table.update_schema() as change:
@@ -176,7 +176,7 @@ def test_a_hold_is_placed_and_released_without_a_touch_to_others(tmp_path: Path)
         (["run", "compact", "events", "--strategy", "zorder"], "strategy zorder needs two to eight columns"),
         (["run", "expire-snapshots", "events", "--max-age", "7"], "--max-age: '7' is not a duration"),
         (["run", "delete-expired-rows", "events"], "retention.rows: no level gives both column and maxAge"),
-        (["rollback", "events"], "say where to, once: --to-snapshot, --as-of, --to-tag or --before-run"),
+        (["rollback", "events"], "say where to, once: --to-snapshot, --as-of, --to-tag, --before-run or --undo"),
         (["rollback", "events", "--as-of", "yesterday"], "--as-of: 'yesterday' is not a time"),
         (["rollback", "events", "--as-of", "2026-01-01T00:00:00"], "has no time zone"),
     ],

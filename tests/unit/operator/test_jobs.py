@@ -91,11 +91,12 @@ def test_a_run_to_delete_rows_that_nothing_limits_says_which_field_is_missing() 
         ({"asOf": "2026-01-01T00:00:00Z"}, {"as_of_ms": int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)}),
         ({"tag": "audit"}, {"tag": "audit"}),
         ({"beforeRun": "uid"}, {"before_run": "uid"}),
+        ({"undo": True}, {"undo": True}),
     ],
 )
 def test_a_rollback_goes_where_its_run_says(target: dict[str, Any], options: dict[str, Any]) -> None:
     found = work(run("Rollback", rollback=target))["options"]
-    assert found == {**options, "allow_losing_commits": False}
+    assert found == {"undo": False, **options, "allow_losing_commits": False}
     allowed = work(run("Rollback", rollback={**target, "allowLosingCommits": True}))["options"]
     assert allowed["allow_losing_commits"]
 

@@ -1,11 +1,14 @@
 """`tablewright history` and `tablewright diff`: a table's snapshots, and what lies between two of them."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tablewright.cli import options
-from tablewright.cli.output import Column, OutputFormat, document_of, show, signed_size, size, tell
+from tablewright.cli.output import Column, OutputFormat, document_of, echo, show, signed_size, size, tell
+
+if TYPE_CHECKING:
+    from tableformat.inspection.history import HistoryEntry
 
 _COLUMNS = (
     Column("SNAPSHOT"),
@@ -17,11 +20,14 @@ _COLUMNS = (
     Column("ROWS -", right=True),
     Column("FILES", right=True),
     Column("ROWS", right=True),
+    Column("STATE"),
     Column("REFS"),
     Column("PARENT", wide_only=True),
     Column("SIZE", wide_only=True, right=True),
-    Column("ON MAIN", wide_only=True),
+    Column("CURRENT SINCE", wide_only=True),
+    Column("CURRENT UNTIL", wide_only=True),
 )
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def history(
@@ -37,20 +43,26 @@ def history(
     ] = None,
     output: options.Output = OutputFormat.TABLE,
 ) -> None:
-    """Show a table's snapshots, the newest first.
+    """Show a table's snapshots, the newest first, and its rollbacks.
+
+    STATE is `current`, `past` for the history of the current one, `rolled back` for what was current and is not in that
+    history, and empty for what never was: staged snapshots, and those of other branches.
 
     Example: tablewright history sales.payments --catalog lake
     """
     from tableformat.inspection.history import snapshot_history
+    from tableformat.inspection.main_log import rollbacks
+    from tableformat.plurals import plural
     from tablewright.cli.catalogs import AddressOptions, address
 
     found = address(table, AddressOptions(catalog, catalog_uri, properties or (), folders or (), state))
-    every = snapshot_history(found.load().metadata)
+    metadata = found.load().metadata
+    every, moves = snapshot_history(metadata), rollbacks(metadata)
     entries = every[: limit or (50 if output in (OutputFormat.TABLE, OutputFormat.WIDE) else None)]
     rows = [
         (
             str(entry.snapshot_id),
-            f"{entry.time:%Y-%m-%dT%H:%M:%SZ}",
+            f"{entry.time:{_TIME}}",
             entry.operation,
             entry.added_files,
             entry.deleted_files,
@@ -58,17 +70,31 @@ def history(
             entry.deleted_records,
             entry.total_files,
             entry.total_records,
+            _state(entry, metadata.current_snapshot_id),
             ",".join(entry.refs),
             None if entry.parent_id is None else str(entry.parent_id),
             None if entry.total_bytes is None else size(entry.total_bytes),
-            "yes" if entry.is_current else "no",
+            f"{entry.current[-1].since:{_TIME}}" if entry.current else None,
+            f"{until:{_TIME}}" if entry.current and (until := entry.current[-1].until) else None,
         )
         for entry in entries
     ]
-    document = {"snapshots": document_of(entries), "total": len(every)}
+    document = {"snapshots": document_of(entries), "total": len(every), "rollbacks": document_of(moves)}
     show(output, _COLUMNS, rows, document)
+    if moves and output in (OutputFormat.TABLE, OutputFormat.WIDE):
+        echo()
+        for move in moves:
+            echo(f"rolled back at {move.time:{_TIME}} from snapshot {move.from_snapshot_id} to {move.to_snapshot_id}")
     if len(entries) < len(every):
-        tell(f"note: the newest {len(entries):,} of {len(every):,} snapshots; --limit {len(every)} shows all of them")
+        tell(
+            f"note: the newest {len(entries):,} of {plural(len(every), 'snapshot')}; --limit {len(every)} shows them all"
+        )
+
+
+def _state(entry: "HistoryEntry", current: int | None) -> str:
+    if entry.snapshot_id == current:
+        return "current"
+    return "past" if entry.on_main else "rolled back" if entry.current else ""
 
 
 def diff(
@@ -88,7 +114,6 @@ def diff(
     """
     from tableformat.inspection.history import find_snapshot, snapshot_difference
     from tablewright.cli.catalogs import AddressOptions, address
-    from tablewright.cli.output import echo
 
     loaded = address(table, AddressOptions(catalog, catalog_uri, properties or (), folders or (), state)).load()
     old, new = find_snapshot(loaded.metadata, before), find_snapshot(loaded.metadata, after)

@@ -256,7 +256,10 @@ def rollback(
     to_snapshot: Annotated[int | None, typer.Option(help="Back to this snapshot.")] = None,
     as_of: Annotated[str | None, typer.Option(help="Back to a time, such as 2026-09-30T23:59:59Z.")] = None,
     to_tag: Annotated[str | None, typer.Option(help="Back to a tag, or a branch.")] = None,
-    before_run: Annotated[str | None, typer.Option(help="Back to before a run, by its id.")] = None,
+    before_run: Annotated[str | None, typer.Option(help="Back to before a run, by its name or id.")] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Back to where the table was before its last rollback that is not undone.")
+    ] = False,
     allow_losing_commits: Annotated[
         bool, typer.Option("--allow-losing-commits", help="Also where commits of rows are lost by it.")
     ] = False,
@@ -264,6 +267,8 @@ def rollback(
     output: options.Output = OutputFormat.TABLE,
 ) -> None:
     """Take a table back to an earlier state of its own. Where commits would be lost by it, they are named instead.
+
+    The snapshots that it leaves can be reached until they expire: --undo goes back to them.
 
     Example: tablewright rollback sales.payments --catalog lake --to-snapshot 7046316431216743921 --dry-run
     """
@@ -273,9 +278,15 @@ def rollback(
     from tablewright.cli import running
     from tablewright.cli.exits import InputError
 
-    places = {"snapshot_id": to_snapshot, "as_of_ms": as_of, "tag": to_tag, "before_run": before_run}
+    places = {
+        "snapshot_id": to_snapshot,
+        "as_of_ms": as_of,
+        "tag": to_tag,
+        "before_run": before_run,
+        "undo": undo or None,
+    }
     if sum(place is not None for place in places.values()) != 1:
-        raise InputError("say where to, once: --to-snapshot, --as-of, --to-tag or --before-run")
+        raise InputError("say where to, once: --to-snapshot, --as-of, --to-tag, --before-run or --undo")
     if as_of is not None:
         places["as_of_ms"] = int(running.time_option("as-of", as_of).timestamp() * 1000)
     found = _address(table, catalog, catalog_uri, properties, folders, state)
