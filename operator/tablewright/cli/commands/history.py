@@ -86,9 +86,8 @@ def history(
         for move in moves:
             echo(f"rolled back at {move.time:{_TIME}} from snapshot {move.from_snapshot_id} to {move.to_snapshot_id}")
     if len(entries) < len(every):
-        tell(
-            f"note: the newest {len(entries):,} of {plural(len(every), 'snapshot')}; --limit {len(every)} shows them all"
-        )
+        total = plural(len(every), "snapshot")
+        tell(f"note: the newest {len(entries):,} of {total}; --limit {len(every)} shows all of them")
 
 
 def _state(entry: "HistoryEntry", current: int | None) -> str:
