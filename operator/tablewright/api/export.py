@@ -5,8 +5,10 @@ the doc of a field inside a struct, a partition by a transform that nobody knows
 it is, and is named in a note.
 """
 
+import hashlib
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,7 @@ from pyiceberg.types import NestedField
 
 from tableformat.declaration import InvalidTypeError, parse_partition_transform, parse_type, type_text
 from tableformat.errors import PermanentError
+from tablewright.api.admission import admit
 from tablewright.api.declaration import TARGET_FILE_SIZE
 from tablewright.api.objects import API_VERSION, KubernetesObject
 from tablewright.api.quantities import format_size, is_size
@@ -41,8 +44,14 @@ class Exported:
 
 
 def export_table(
-    metadata: TableMetadata, identifier: tuple[str, ...], *, catalog: str, namespace: str | None = None
+    metadata: TableMetadata,
+    identifier: tuple[str, ...],
+    *,
+    catalog: str,
+    namespace: str | None = None,
+    name: str | None = None,
 ) -> Exported:
+    """Raises `NotExportableError`."""
     if len(identifier) != 2:
         raise NotExportableError(
             f"{'.'.join(identifier)}: a ManagedTable names a namespace of one part and a table; this one has more"
@@ -68,9 +77,14 @@ def export_table(
     manifest = {
         "apiVersion": API_VERSION,
         "kind": "ManagedTable",
-        "metadata": {"name": object_name(identifier[1]), "namespace": namespace or object_name(identifier[0])},
+        "metadata": {
+            "name": name or object_name(identifier[1]),
+            "namespace": namespace or object_name(identifier[0]),
+        },
         "spec": spec,
     }
+    if problems := admit(manifest):
+        raise NotExportableError(f"{'.'.join(identifier)}: {problems[0]}")
     return Exported(manifest, tuple(notes))
 
 
@@ -161,6 +175,20 @@ def _properties(properties: dict[str, str], notes: list[str]) -> dict[str, str]:
             continue
         found[key] = value
     return found
+
+
+def object_names(identifiers: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """A name for each: the table's own, behind its namespace's where they are of several. What would have one name in
+    Kubernetes is told apart by a digest, so that the names do not depend on the order."""
+    several = len({identifier[:-1] for identifier in identifiers}) > 1
+    plain = {each: object_name("-".join(each) if several else each[-1]) for each in identifiers}
+    times = Counter(plain.values())
+    return {each: name if times[name] == 1 else _told_apart(name, each) for each, name in plain.items()}
+
+
+def _told_apart(name: str, identifier: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(".".join(identifier).encode()).hexdigest()[:8]
+    return f"{name[:54].rstrip('-')}-{digest}"
 
 
 def object_name(name: str) -> str:

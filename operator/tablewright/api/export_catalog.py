@@ -5,6 +5,8 @@ No key and no password is written. What is not written, and what has no words in
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,13 @@ from tablewright.api.objects import API_VERSION, KubernetesObject
 # What a TableCatalog has a field for; `type` tells which of its own fields.
 _FIELDS = frozenset(
     {"type", "uri", "warehouse", "s3.endpoint", "s3.region", "glue.id", "glue.region", "glue.endpoint"}
-    | {"table-name", "dynamodb.region", "dynamodb.endpoint"}
+    | {"table-name", "dynamodb.region", "dynamodb.endpoint", "configmap.namespace"}
 )
+_OURS = {
+    "tableformat.catalogs.configmap.ConfigMapCatalog": "configmap",
+    "tableformat.catalogs.dynamodb.JavaLayoutDynamoDbCatalog": "dynamodb",
+    "tableformat.catalogs.sql.SharedSqlCatalog": "sql",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,8 @@ def export_catalog(
 
     Raises `NotExportableError`.
     """
-    given, kind = dict(config.properties), config.properties.get("type", "")
+    given = dict(config.properties)
+    kind = given.get("type", "") or _OURS.get(given.pop("py-catalog-impl", ""), "")
     notes = [
         f"{key} is not written: give it in a Secret, or in the environment" for key in sorted(given) if is_secret(key)
     ]
@@ -46,29 +54,9 @@ def export_catalog(
         for key in sorted(given)
         if key not in _FIELDS and not is_secret(key)
     ]
-    warehouse = given.get("warehouse") or _warehouse(location, identifier)
-    spec: dict[str, Any]
-    match kind:
-        case "rest":
-            uri = re.sub(r"(?<=://)[^/@]*@", "", given.get("uri", ""))
-            if uri != given.get("uri"):
-                notes.append("the password in the address is not written: give a credential or a token")
-            spec = {"rest": _said({"uri": uri, "warehouse": given.get("warehouse")})}
-        case "hive":
-            spec = {"hive": _said({"uri": given.get("uri")}), "warehouse": warehouse}
-        case "glue":
-            glue = {"catalogId": given.get("glue.id"), "region": given.get("glue.region")}
-            spec = {"glue": _said({**glue, "endpoint": given.get("glue.endpoint")}), "warehouse": warehouse}
-        case "dynamodb":
-            dynamodb = {"tableName": given.get("table-name"), "region": given.get("dynamodb.region")}
-            spec = {"dynamoDB": _said({**dynamodb, "endpoint": given.get("dynamodb.endpoint")}), "warehouse": warehouse}
-        case "sql":
-            sql = {"uri": _without_password(given.get("uri", ""), notes)}
-            if config.name != name:
-                sql["catalogName"] = config.name
-            spec = {"sql": sql, "warehouse": warehouse}
-        case _:
-            raise _not_exportable(config, f"there is no such thing for a catalog of type {kind or 'unknown'}")
+    spec: dict[str, Any] = _store(config, kind, given, notes, name=name, namespace=namespace)
+    if "rest" not in spec:
+        spec["warehouse"] = given.get("warehouse") or _warehouse(location, identifier)
     storage = _said({"endpoint": given.get("s3.endpoint"), "region": given.get("s3.region")})
     if storage:
         spec["storage"] = storage
@@ -84,6 +72,38 @@ def export_catalog(
     return ExportedCatalog(manifest, tuple(notes))
 
 
+def _store(
+    config: PyIcebergConfig, kind: str, given: dict[str, str], notes: list[str], *, name: str, namespace: str
+) -> dict[str, Any]:
+    """Where the pointers are: the one field of the spec that a TableCatalog of this kind has."""
+
+    def said(**names: str) -> dict[str, str]:
+        return {field: given[key] for field, key in names.items() if given.get(key)}
+
+    match kind:
+        case "rest":
+            uri = re.sub(r"(?<=://)[^/@]*@", "", given.get("uri", ""))
+            if uri != given.get("uri"):
+                notes.append("the password in the address is not written: give a credential or a token")
+            return {"rest": {"uri": uri, **said(warehouse="warehouse")}}
+        case "hive":
+            return {"hive": said(uri="uri")}
+        case "glue":
+            return {"glue": said(catalogId="glue.id", region="glue.region", endpoint="glue.endpoint")}
+        case "dynamodb":
+            return {"dynamoDB": said(tableName="table-name", region="dynamodb.region", endpoint="dynamodb.endpoint")}
+        case "configmap" if given.get("configmap.namespace") == namespace:
+            return {"configMap": {}}
+        case "configmap":
+            own = given.get("configmap.namespace")
+            raise _not_exportable(config, f"its tables are in the Kubernetes namespace {own}, not in {namespace}")
+        case "sql":
+            own_name = {} if config.name == name else {"catalogName": config.name}
+            return {"sql": {"uri": _without_password(given.get("uri", ""), notes), **own_name}}
+        case _:
+            raise _not_exportable(config, f"there is no such thing for a catalog of type {kind or 'unknown'}")
+
+
 def _not_exportable(config: PyIcebergConfig, why: str) -> NotExportableError:
     return NotExportableError(
         f"the TableCatalog of catalog {config.name} cannot be written: {why}. Declare it yourself, and name it with "
@@ -93,6 +113,13 @@ def _not_exportable(config: PyIcebergConfig, why: str) -> NotExportableError:
 
 def _said(values: dict[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
+
+
+def likely_table(tables: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[str, tuple[str, ...]]:
+    """Of tables by location and identifier, the first that is where most are."""
+    ordered = list(tables)
+    counts = Counter(_warehouse(*each) for each in ordered)
+    return max(ordered, key=lambda each: counts[_warehouse(*each)])
 
 
 def _warehouse(location: str, identifier: tuple[str, ...]) -> str:

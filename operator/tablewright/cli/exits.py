@@ -27,3 +27,29 @@ EXIT_CODES_HELP = (
 
 class InputError(PermanentError):
     """What somebody typed cannot be used; the message says what to type instead."""
+
+
+def told(error: Exception) -> str:
+    from strictyaml import YAMLError
+
+    if isinstance(error, YAMLError):  # PyIceberg reads it when it is imported, whatever was typed
+        return f"PyIceberg's configuration file .pyiceberg.yaml cannot be read: {' '.join(str(error).split())}"
+    if isinstance(error, FileNotFoundError):
+        return f"a file that the table needs is not there: {error}"
+    return str(error)
+
+
+def exit_code_of(error: Exception) -> ExitCode | None:
+    """None for what nobody foresaw: that is ours to fix, and its trace helps."""
+    from pyiceberg.exceptions import RESTError
+    from strictyaml import YAMLError
+
+    if isinstance(error, YAMLError):  # before the imports that would read the file again
+        return ExitCode.BAD_INPUT
+    from tableformat.errors import PermanentError, TransientError
+    from tablewright.act.passes import CatalogNotUsableError
+
+    if isinstance(error, PermanentError | CatalogNotUsableError | FileNotFoundError):
+        return ExitCode.BAD_INPUT
+    unreachable = (TransientError, RESTError, OSError)  # `requests` says it by an OSError of its own
+    return ExitCode.UNREACHABLE if isinstance(error, unreachable) else None

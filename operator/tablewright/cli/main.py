@@ -19,11 +19,12 @@ from tablewright.cli.commands.export import export
 from tablewright.cli.commands.get import describe, get
 from tablewright.cli.commands.history import diff, history
 from tablewright.cli.commands.inspect import inspect
+from tablewright.cli.commands.listing import list_tables
 from tablewright.cli.commands.plan import plan
 from tablewright.cli.commands.register import register
 from tablewright.cli.commands.report import report
 from tablewright.cli.commands.validate import validate
-from tablewright.cli.exits import EXIT_CODES_HELP, ExitCode
+from tablewright.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of, told
 from tablewright.cli.once import OnceEach
 
 
@@ -67,6 +68,7 @@ for _command, _panel in (
     (register, _TABLES),
 ):
     app.command(cls=OnceEach, rich_help_panel=_panel, help=_help(_command))(_command)
+app.command("list", cls=OnceEach, rich_help_panel=_TABLES, help=_help(list_tables))(list_tables)
 app.add_typer(run.app, name="run", rich_help_panel=_TABLES)
 app.add_typer(hold.app, name="hold", rich_help_panel=_TABLES)
 
@@ -197,11 +199,11 @@ def _main() -> None:
     except TyperException as mistake:
         sys.exit(_complain(mistake))
     except Exception as error:
-        code = _exit_code(error)
+        code = exit_code_of(error)
         if code is None:  # printed here: after this, nothing looks for secrets in it
             sys.stderr.write(traceback.format_exc())
             sys.exit(1)
-        for line in _told(error).splitlines() or [type(error).__name__]:
+        for line in told(error).splitlines() or [type(error).__name__]:
             sys.stderr.write(f"error: {line}\n")
     if code == ExitCode.INTERRUPTED:
         sys.stderr.write("interrupted\n")
@@ -217,29 +219,3 @@ def _complain(mistake: TyperException) -> int:
     hint = f" (see {context.command_path} --help)" if context else ""
     sys.stderr.write(f"error: {' '.join(text.split())}{hint}\n")
     return mistake.exit_code
-
-
-def _told(error: Exception) -> str:
-    from strictyaml import YAMLError
-
-    if isinstance(error, YAMLError):  # PyIceberg reads it when it is imported, whatever was typed
-        return f"PyIceberg's configuration file .pyiceberg.yaml cannot be read: {' '.join(str(error).split())}"
-    if isinstance(error, FileNotFoundError):
-        return f"a file that the table needs is not there: {error}"
-    return str(error)
-
-
-def _exit_code(error: Exception) -> ExitCode | None:
-    """None for what nobody foresaw: that is ours to mend, and its trace helps."""
-    from pyiceberg.exceptions import RESTError
-    from strictyaml import YAMLError
-
-    if isinstance(error, YAMLError):  # before the imports that would read the file again
-        return ExitCode.BAD_INPUT
-    from tableformat.errors import PermanentError, TransientError
-    from tablewright.act.passes import CatalogNotUsableError
-
-    if isinstance(error, PermanentError | CatalogNotUsableError | FileNotFoundError):
-        return ExitCode.BAD_INPUT
-    unreachable = (TransientError, RESTError, OSError)  # `requests` says it by an OSError of its own
-    return ExitCode.UNREACHABLE if isinstance(error, unreachable) else None

@@ -5,14 +5,35 @@ from typing import Annotated
 
 import typer
 
-from tablewright.cli.output import OutputFormat
+from tablewright.cli import completion
+from tablewright.cli.output import ListFormat, OutputFormat
 
+Names = Annotated[ListFormat, typer.Option("--output", "-o", help="How results are shown; name prints names only.")]
 Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="How results are shown.")]
 TableName = Annotated[
-    str, typer.Argument(metavar="TABLE", help="namespace.table; with -f, the declaration's own name will do.")
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="namespace.table; with -f, the declaration's own name will do.",
+        autocompletion=completion.tables,
+    ),
+]
+CatalogNamespace = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAMESPACE]",
+        help="Only tables of this namespace of the catalog.",
+        autocompletion=completion.catalog_namespaces,
+    ),
 ]
 CatalogName = Annotated[
-    str | None, typer.Option("--catalog", metavar="NAME", help="A catalog of PyIceberg's own configuration.")
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME",
+        help="A catalog of PyIceberg's own configuration.",
+        autocompletion=completion.catalogs,
+    ),
 ]
 CatalogUri = Annotated[
     str | None,
@@ -34,4 +55,7 @@ State = Annotated[
 ]
 Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="A kubeconfig file (default: kubectl's own).")]
 Context = Annotated[str | None, typer.Option("--context", help="A context of the kubeconfig.")]
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Only objects of this namespace.")]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Only objects of this namespace.", autocompletion=completion.namespaces),
+]

@@ -22,6 +22,20 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class ListFormat(StrEnum):
+    """For commands that list things by name."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    YAML = "yaml"
+    JSON = "json"
+    NAME = "name"
+
+    @property
+    def as_output(self) -> OutputFormat:
+        return OutputFormat(self.value)
+
+
 @dataclass(frozen=True)
 class Column:
     title: str

@@ -9,6 +9,7 @@ from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.admission.schemas import known_kinds, names_of, plural_of
 from tablewright.api.objects import API_VERSION, GROUP, VERSION, KubernetesObject, KubernetesResource
 from tablewright.cli.exits import InputError
+from tablewright.cli.selecting import label_selector
 
 # What people call the kinds in speech; the CRDs' own names and short names are known as well.
 _EVERYDAY = {
@@ -20,8 +21,8 @@ _EVERYDAY = {
 
 
 class Source(Protocol):
-    def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
-        """All of the kind, by namespace and name."""
+    def objects(self, kind: str, namespace: str | None, selector: str | None = None) -> list[KubernetesObject]:
+        """All of the kind, or those that a label selector selects, by namespace and name."""
         ...
 
 
@@ -38,7 +39,7 @@ class FolderSource:
     paths: Sequence[Path]
     state: Path
 
-    def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
+    def objects(self, kind: str, namespace: str | None, selector: str | None = None) -> list[KubernetesObject]:
         from tablewright.embedded.folder import read_folder
         from tablewright.embedded.state import EmbeddedState
 
@@ -52,15 +53,17 @@ class FolderSource:
         else:
             declared = declarations.catalogs if kind == "TableCatalog" else declarations.policies
             found = [_whole(each, kind) for each in declared]
-        return _sorted([obj for obj in found if namespace in (None, obj["metadata"]["namespace"])])
+        found = [obj for obj in found if namespace in (None, obj["metadata"]["namespace"])]
+        return _sorted(found if selector is None else _selected(found, selector))
 
 
 @dataclass(frozen=True)
 class ClusterSource:
     kubeconfig: Path | None
     context: str | None
+    seconds: float = 15
 
-    def objects(self, kind: str, namespace: str | None) -> list[KubernetesObject]:
+    def objects(self, kind: str, namespace: str | None, selector: str | None = None) -> list[KubernetesObject]:
         from kubernetes import client, config
         from urllib3.exceptions import HTTPError
 
@@ -72,11 +75,15 @@ class ClusterSource:
             said = " ".join(str(error).split()).rstrip(".")
             given = f"the cluster cannot be reached by kubeconfig {file or '(default)'}"
             raise InputError(f"{given}: {said}: give --kubeconfig, or -f for a folder") from None
+        options: dict[str, Any] = {"_request_timeout": self.seconds}
+        if selector is not None:
+            label_selector(selector)  # of what is none, the server says no more than that
+            options["label_selector"] = selector
         try:
             if namespace is None:
-                answer: Any = api.list_cluster_custom_object(GROUP, VERSION, plural, _request_timeout=15)
+                answer: Any = api.list_cluster_custom_object(GROUP, VERSION, plural, **options)
             else:
-                answer = api.list_namespaced_custom_object(GROUP, VERSION, namespace, plural, _request_timeout=15)
+                answer = api.list_namespaced_custom_object(GROUP, VERSION, namespace, plural, **options)
         except client.ApiException as error:
             raise InputError(f"the API server refused: {error.status} {error.reason}{_hint(error.status)}") from None
         except HTTPError as error:
@@ -84,12 +91,28 @@ class ClusterSource:
         return _sorted(answer["items"])
 
 
+def _selected(objects: list[KubernetesObject], selector: str) -> list[KubernetesObject]:
+    from pydantic import ValidationError
+
+    from tablewright.api.policy import LabelSelector
+
+    try:
+        wanted = LabelSelector.model_validate(label_selector(selector))
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InputError(f"--selector: {selector!r} is not a label selector: {why}") from None
+    return [obj for obj in objects if wanted.selects(obj["metadata"].get("labels", {}))]
+
+
 def _hint(status: int) -> str:
     return f" (are the CRDs of {GROUP} installed? kubectl apply --server-side -f crds/)" if status == 404 else ""
 
 
 def _whole(value: KubernetesResource, kind: str) -> KubernetesObject:
-    return {"apiVersion": API_VERSION, "kind": kind, **_without_empty(value.to_json())}
+    whole = _without_empty(value.to_json())
+    own = {"labels": value.metadata.labels, "annotations": value.metadata.annotations}
+    whole["metadata"] |= {key: said for key, said in own.items() if said}  # a label may have no value
+    return {"apiVersion": API_VERSION, "kind": kind, **whole}
 
 
 def _without_empty(value: Any) -> Any:

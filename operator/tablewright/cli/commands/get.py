@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tablewright.cli import options
-from tablewright.cli.output import OutputFormat
+from tablewright.cli import completion, options
+from tablewright.cli.output import ListFormat
 
 _KINDS = ("tables", "runs", "catalogs", "policies")
 
@@ -21,25 +21,45 @@ Kind = Annotated[
 
 def get(
     kind: Kind,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Only this one.", autocompletion=completion.objects)
+    ] = None,
     folders: options.Folders = None,
     state: options.State = None,
     namespace: options.Namespace = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
-    output: options.Output = OutputFormat.TABLE,
+    selector: Annotated[
+        str | None,
+        typer.Option("--selector", "-l", metavar="SELECTOR", help="Only objects with these labels, as team=sales."),
+    ] = None,
+    every_namespace: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Objects of all namespaces, which is the default.")
+    ] = False,
+    output: options.Names = ListFormat.TABLE,
 ) -> None:
     """List tables, runs, catalogs or policies: of a folder with -f, otherwise of the cluster.
 
-    Examples: tablewright get tables -f demo; tablewright get runs -n sales -o wide
+    Examples: tablewright get tables -f demo; tablewright get runs -n sales -o wide; tablewright get tables -l
+    team=sales -o name
     """
     from datetime import UTC, datetime
 
-    from tablewright.cli.output import show, tell
+    from tablewright.api.objects import GROUP
+    from tablewright.cli.exits import InputError
+    from tablewright.cli.output import echo, show, tell
     from tablewright.cli.printing import columns_of, row_of
 
-    known, objects = _found(kind, name, folders, state, namespace, kubeconfig, context)
-    if not objects and output in (OutputFormat.TABLE, OutputFormat.WIDE):
+    if every_namespace and namespace is not None:
+        raise InputError("give --namespace or --all-namespaces, not both")
+    if name is not None and selector is not None:
+        raise InputError("give a name or --selector, not both")
+    known, objects = _found(kind, name, folders, state, namespace, kubeconfig, context, selector)
+    if output is ListFormat.NAME:
+        for obj in objects:
+            echo(f"{known.lower()}.{GROUP}/{obj['metadata']['name']}")
+        return
+    if not objects and output in (ListFormat.TABLE, ListFormat.WIDE):
         tell(f"no {kind} found")
         return
     several = namespace is None
@@ -47,12 +67,12 @@ def get(
     rows = [row_of(known, obj, with_namespace=several, now=now) for obj in objects]
     alone = name is not None and len(objects) == 1
     document: Any = objects[0] if alone else {"apiVersion": "v1", "kind": "List", "items": objects}
-    show(output, columns_of(known, with_namespace=several), rows, document)
+    show(output.as_output, columns_of(known, with_namespace=several), rows, document)
 
 
 def describe(
     kind: Kind,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one.", autocompletion=completion.objects)],
     folders: options.Folders = None,
     state: options.State = None,
     namespace: options.Namespace = None,
@@ -78,6 +98,7 @@ def _found(
     namespace: str | None,
     kubeconfig: Any,
     context: str | None,
+    selector: str | None = None,
 ) -> tuple[str, list[dict[str, Any]]]:
     from tablewright.api.admission.problems import did_you_mean
     from tablewright.cli.exits import InputError
@@ -88,7 +109,7 @@ def _found(
     source: Source = (
         ClusterSource(kubeconfig, context) if not folders else FolderSource(folders, state_folder(folders, state))
     )
-    objects = source.objects(kind, namespace)
+    objects = source.objects(kind, namespace, selector)
     if name is None:
         return kind, objects
     wanted = [obj for obj in objects if name in (obj["metadata"]["name"], _full_name(obj))]

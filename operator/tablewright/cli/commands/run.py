@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tablewright.cli import options
+from tablewright.cli import completion, options
 from tablewright.cli.once import OnceEach
 from tablewright.cli.output import OutputFormat
 
@@ -255,8 +255,12 @@ def rollback(
     state: options.State = None,
     to_snapshot: Annotated[int | None, typer.Option(help="Back to this snapshot.")] = None,
     as_of: Annotated[str | None, typer.Option(help="Back to a time, such as 2026-09-30T23:59:59Z.")] = None,
-    to_tag: Annotated[str | None, typer.Option(help="Back to a tag, or a branch.")] = None,
-    before_run: Annotated[str | None, typer.Option(help="Back to before a run, by its name or id.")] = None,
+    to_tag: Annotated[
+        str | None, typer.Option(help="Back to a tag, or a branch.", autocompletion=completion.refs)
+    ] = None,
+    before_run: Annotated[
+        str | None, typer.Option(help="Back to before a run, by its name or id.", autocompletion=completion.runs)
+    ] = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Back to where the table was before its last rollback that is not undone.")
     ] = False,
