@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tableformat.inspection.history import HistoryEntry
 from tablewright.api.conditions import Condition
-from tablewright.api.run import MaintenanceRun, RunFigures
+from tablewright.api.run import MaintenanceRun, Operation, RunFigures
 from tablewright.cli.examination import Examination
 
 
@@ -42,7 +42,11 @@ class Maintained:
 
 
 def maintained(runs: Sequence[MaintenanceRun]) -> Maintained | None:
-    """None where no run is remembered that changed something, or might have, and took the table's figures."""
+    """None where no run is remembered that changed something, or might have, and took the table's figures.
+
+    To go back, or to publish a snapshot, is no maintenance.
+    """
+    runs = [run for run in runs if run.spec.operation not in (Operation.ROLLBACK, Operation.CHERRY_PICK)]
     known = sorted(
         (
             (status.start_time, status.completion_time, status.before, status.after)
