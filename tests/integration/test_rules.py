@@ -67,6 +67,11 @@ BROKEN: dict[type[KubernetesResource], dict[str, dict[str, Any] | tuple[dict[str
         "spec: cherryPick says": {**RUN, "cherryPick": {"snapshotId": 1}},
         "spec: an Inspect run": {**RUN, "operation": "Inspect", "dryRun": True},
         "spec.rollback: name exactly one": {**RUN, "operation": "Rollback", "rollback": {"tag": "a", "snapshotId": 1}},
+        "spec.rollback: name exactly one place": {
+            **RUN,
+            "operation": "Rollback",
+            "rollback": {"tag": "a", "undo": True},
+        },
     },
     TableCatalog: {
         ": the name of a REST catalog": {"rest": {"uri": "https://a"}},
@@ -120,6 +125,13 @@ def test_what_breaks_a_rule_is_refused_in_its_words(
             scene.create(after) if before is None else scene.change(after)
         assert refusal.value.status == 422, case
         assert message_of(kind, case) in str(refusal.value.body), case
+
+
+def test_to_undo_is_one_place_to_go_back_to(
+    crds: KubernetesAccess, kube_api: client.ApiClient, kube_namespace: str
+) -> None:
+    scene = Scene(kube_api, kube_namespace, MaintenanceRun, unique("undo"))
+    scene.create({**RUN, "operation": "Rollback", "rollback": {"undo": True}})
 
 
 class Scene:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -15,7 +16,7 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType, Times
 from tableformat.declaration import Column, TableDeclaration, difference
 from tablewright.api.admission import admit
 from tablewright.api.declaration import declaration_of
-from tablewright.api.export import NotExportableError, export_table
+from tablewright.api.export import NotExportableError, export_table, object_names
 from tablewright.api.objects import parse
 from tablewright.api.table import ManagedTable
 from tests.unit.declaration.strategies import declared_columns
@@ -93,3 +94,22 @@ def test_a_table_in_a_nested_namespace_is_refused() -> None:
         assert "a.b.t" in str(error)  # noqa: PT017 - the message is the claim
     else:
         raise AssertionError("a nested namespace was exported")
+
+
+def test_names_of_objects_follow_from_the_tables_alone() -> None:
+    one = [("sales", "events"), ("sales", "Big_Table")]
+    assert list(object_names(one).values()) == ["events", "big-table"]
+    several = object_names([*one, ("hr", "events")])
+    assert list(several.values()) == ["sales-events", "sales-big-table", "hr-events"]
+    mixed = [("sales", "a_b"), ("sales", "a-b"), ("sales", "c" * 90), ("sales", "C" * 90)]
+    names = object_names(mixed)
+    assert len({*names.values()}) == 4
+    assert all(len(name) <= 63 for name in names.values())
+    assert object_names(list(reversed(mixed))) == names
+
+
+def test_a_table_whose_name_the_api_does_not_take_is_refused() -> None:
+    schema = Schema(NestedField(1, "id", LongType(), required=False))
+    plain = new_table_metadata(schema, PartitionSpec(), SortOrder(order_id=0), "file:///w/t", {"format-version": "2"})
+    with pytest.raises(NotExportableError, match=r"^sales\.\w+: spec\.identifier"):
+        export_table(plain, ("sales", "x" * 300), catalog="lake")

@@ -93,6 +93,16 @@ def test_database_keeps_the_name_that_it_knows_its_tables_by() -> None:
     assert (opened.name, opened.type) == ("prod_lake", "sql")
 
 
+def test_configmap_catalog_is_written_in_the_namespace_that_its_tables_are_in() -> None:
+    given = {"py-catalog-impl": "tableformat.catalogs.configmap.ConfigMapCatalog", "configmap.namespace": "sales"}
+    found = exported(**given)
+    assert admit(found.manifest) == []
+    assert (found.manifest["spec"], found.notes) == ({"configMap": {}, "warehouse": "s3://bucket/lake"}, ())
+    assert parse(TableCatalog, found.manifest).config({}).as_properties()["configmap.namespace"] == "sales"
+    with pytest.raises(NotExportableError, match="its tables are in the Kubernetes namespace other, not in sales"):
+        exported(**(given | {"configmap.namespace": "other"}))
+
+
 def test_metastore_with_several_addresses_is_written_as_it_is() -> None:
     uri = "thrift://one:9083,thrift://two:9083"
     assert exported(type="hive", uri=uri).manifest["spec"]["hive"] == {"uri": uri}

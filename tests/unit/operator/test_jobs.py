@@ -36,7 +36,7 @@ def run(operation: str = "Compact", **spec: Any) -> MaintenanceRun:
 def work(made: MaintenanceRun, **spec: Any) -> dict[str, Any]:
     table, lake = managed_table(**spec), catalog()
     job = maintenance_job(made, table, effective_policy(table, [], lake), lake)
-    assert job.run_id == "run-uid"
+    assert (job.run_id, job.run_name) == ("run-uid", "by-hand")
     return job.work.model_dump(exclude_none=True)
 
 
@@ -101,7 +101,7 @@ def test_a_rollback_goes_where_its_run_says(target: dict[str, Any], options: dic
     assert allowed["allow_losing_commits"]
 
 
-@pytest.mark.parametrize("target", [{}, {"snapshotId": 7, "tag": "audit"}])
+@pytest.mark.parametrize("target", [{}, {"undo": False}, {"snapshotId": 7, "tag": "audit"}, {"tag": "a", "undo": True}])
 def test_a_rollback_to_no_place_or_to_two_is_refused(target: dict[str, Any]) -> None:
     with pytest.raises(InvalidObjectError, match="exactly one place"):
         run("Rollback", rollback=target)
