@@ -47,6 +47,7 @@ from pyiceberg.types import (
 )
 
 from tableformat.errors import PermanentError
+from tableformat.suggestions import nearest
 from tableformat.types_as_written import VARIANT, TypeAsWritten, is_geospatial
 
 UNASSIGNED_ID = 0
@@ -330,7 +331,11 @@ class _Parser:
         if meant in _PLAIN or meant in _WITH_PARAMETERS:
             problem = f"there is no type '{word}'; Iceberg calls it '{meant}'"
         else:
-            problem = f"there is no type '{word}'; the types are {', '.join((*_PLAIN, *_WITH_PARAMETERS))}"
+            types = (*_PLAIN, *_WITH_PARAMETERS)
+            near = nearest(word, types)
+            problem = f"there is no type '{word}'; " + (
+                f"did you mean '{near}'?" if near else f"use {', '.join(types)}"
+            )
         return self._error(start, problem)
 
     def _error(self, position: int, problem: str) -> InvalidTypeError:

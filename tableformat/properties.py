@@ -5,9 +5,36 @@ For settings whose default does no harm. Where a guess could lose something, who
 
 from collections.abc import Mapping
 
+from pyiceberg.table import TableProperties
+
 GC_ENABLED = "gc.enabled"
 ENCRYPTION_KEY = "encryption.key-id"
 _TRUE = ("true", "t", "yes", "y", "on", "1")
+
+
+# Properties that engines, and our own runs, read as numbers.
+_NUMBERS = frozenset(
+    {
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
+        TableProperties.MAX_SNAPSHOT_AGE_MS,
+        TableProperties.MIN_SNAPSHOTS_TO_KEEP,
+        "history.expire.max-ref-age-ms",
+        TableProperties.MANIFEST_TARGET_SIZE_BYTES,
+        TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES,
+        TableProperties.PARQUET_PAGE_SIZE_BYTES,
+        TableProperties.PARQUET_DICT_SIZE_BYTES,
+        TableProperties.METADATA_PREVIOUS_VERSIONS_MAX,
+    }
+)
+
+
+def unread_numbers(properties: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The properties that engines read as numbers, and that are none, with their values."""
+    return [
+        (name, properties[name])
+        for name in sorted(_NUMBERS & properties.keys())
+        if read_number(properties, name) is None
+    ]
 
 
 def read_number(properties: Mapping[str, str], name: str) -> int | None:

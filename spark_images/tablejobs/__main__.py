@@ -66,7 +66,8 @@ def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[Jo
     try:
         attempt = Attempt.of(job, cores=cores)
         catalog = open_catalog(job.catalog)
-        return carry_out(job, catalog, reporter, attempt, now=datetime.now(UTC)), SUCCEEDED
+        report = carry_out(job, catalog, reporter, attempt, now=datetime.now(UTC))
+        return report, SUCCEEDED if report.succeeded else GIVE_UP
     except Exception as error:
         failure = classify(
             error,

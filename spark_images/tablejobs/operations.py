@@ -38,7 +38,15 @@ from tableformat.maintenance.job import (
 from tableformat.maintenance.manifests import ManifestOptions, plan_manifests, rewrite_manifests
 from tableformat.maintenance.orphans import OrphanOptions, plan_orphans, remove_orphans
 from tableformat.maintenance.retention import RowRetentionOptions, plan_row_retention, remove_old_rows
-from tableformat.maintenance.rollback import RollbackOptions, cherry_pick, plan_cherry_pick, plan_rollback, roll_back
+from tableformat.maintenance.rollback import (
+    RollbackOptions,
+    RollbackRefused,
+    cherry_pick,
+    plan_cherry_pick,
+    plan_rollback,
+    roll_back,
+)
+from tableformat.maintenance.rollback.planning import REMEDY
 from tableformat.maintenance.summaries import PlanSummary, summarize
 from tableformat.plurals import plural
 from tableformat.storage import open_store
@@ -90,8 +98,12 @@ def _dry_run(job: MaintenanceJob, catalog: Catalog, *, now: datetime) -> JobRepo
             plan = plan_row_retention(table, options, now=now)
         case RollbackWork(options=options):
             back = plan_rollback(".".join(job.identifier), table.metadata, options)
-            refused = ". Refused as it stands: allow losing commits, or tag them" if options.refuses(back) else ""
-            return _completed(f"dry run: {back}{refused}", plan=summarize(back))
+            if options.refuses(back):
+                message = f"dry run: {back}. The run would be refused. {REMEDY}"
+                return JobReport(
+                    succeeded=False, reason=RollbackRefused.__name__, message=message, plan=summarize(back)
+                )
+            plan = back
         case CherryPickWork(snapshot_id=snapshot_id):
             plan = plan_cherry_pick(table, snapshot_id)
     return _completed(f"dry run: {plan}", plan=summarize(plan))

@@ -62,6 +62,7 @@ from tableformat.catalogs.outcomes import (
     OutcomeUnknown,
 )
 from tableformat.catalogs.pointer_catalog import PointerCatalog
+from tableformat.suggestions import nearest
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _PASSING = (OperationalError, InterfaceError, InternalError)  # the others are about what was asked, not the server
@@ -69,6 +70,19 @@ _LOCK_WAIT_SECONDS = 60.0
 _PRE_PING = "pool_pre_ping"
 # Names differ by case and by accents, and may be of any script; a server's own default compares otherwise.
 _EXACT_NAMES = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+# By SQLAlchemy's names of databases and drivers, the packages that bring them.
+_PACKAGES = {
+    "postgresql": "psycopg2-binary",
+    "postgresql+psycopg2": "psycopg2-binary",
+    "postgresql+psycopg": "psycopg[binary]",
+    "mysql": "mysqlclient",
+    "mysql+mysqldb": "mysqlclient",
+    "mysql+pymysql": "PyMySQL",
+    "mariadb": "mysqlclient",
+    "mariadb+pymysql": "PyMySQL",
+    "mssql+pyodbc": "pyodbc",
+    "oracle+oracledb": "oracledb",
+}
 _EXISTS = "exists"  # the row by which a namespace without properties exists; also Iceberg Java's
 
 
@@ -76,7 +90,7 @@ class SharedSqlCatalog(PointerCatalog, SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         uri, _ = required(name, properties, URI, WAREHOUSE)
         url = make_url(uri)
-        _require_driver(url)
+        require_driver(url)
         if url.get_backend_name() != "sqlite":  # a server that was restarted meanwhile has closed what the pool holds
             properties = {_PRE_PING: "true", **properties}
         super().__init__(name, **properties)
@@ -253,7 +267,7 @@ def is_made(uri: str) -> bool:
         file = Path(url.database)
         if not file.exists() and file.parent.is_dir():
             return False
-    _require_driver(url)
+    require_driver(url)
     engine = create_engine(url)
     _take_password_from_environment(engine)
     try:
@@ -262,13 +276,19 @@ def is_made(uri: str) -> bool:
         engine.dispose()
 
 
-def _require_driver(url: URL) -> None:
+def require_driver(url: URL) -> None:
+    """Raises `CatalogDriverMissingError` where SQLAlchemy cannot speak to such a database here."""
     try:
         url.get_dialect().import_dbapi()
-    except (ImportError, NoSuchModuleError) as error:
+    except NoSuchModuleError:
+        meant = nearest(url.drivername, _PACKAGES)
+        hint = f"did you mean {meant}?" if meant else "use an address such as postgresql+psycopg://user@host/database"
+        raise CatalogDriverMissingError(f"SQLAlchemy knows no databases of {url.drivername!r}; {hint}") from None
+    except ImportError as error:
+        package = _PACKAGES.get(url.drivername, (error.name or url.drivername).partition(".")[0])
         raise CatalogDriverMissingError(
-            f"no driver for a database of {url.drivername} is installed: add it; in a cluster, to the images of "
-            f"operator and jobs ({error})"
+            f"the driver for databases of {url.drivername} is not installed; install the Python package {package}, in "
+            "a cluster into the images of operator and jobs"
         ) from error
 
 

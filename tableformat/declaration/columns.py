@@ -5,8 +5,9 @@ it; `Column.nested` gives those by path. `DeclaredField` joins the two into one 
 and the creation work on. Defaults are in Iceberg's JSON form, as YAML holds them: a date is "2026-01-31".
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -200,18 +201,20 @@ def _describable(declared: DeclaredField) -> Iterator[DeclaredField]:
 def _sibling_problems(siblings: Sequence[DeclaredField]) -> Iterator[Refusal]:
     names: dict[str, str] = {}
     claims: dict[str, str] = {}
+    seen = Counter[str]()
     for declared in siblings:
-        where = column_field(declared.path, "name")
+        where, nth = column_field(declared.path, "name"), seen[declared.name]
+        seen[declared.name] += 1
         if not declared.name:
             yield _invalid(where, "the name is empty", "Give the column a name")
         elif declared.name.lower() in names:
             taken = names[declared.name.lower()]
             reason = f"there is a column {taken!r} already, and engines ignore case"
-            yield _invalid(where, reason, "Give one of the two another name")
+            yield replace(_invalid(where, reason, "Give one of the two another name"), nth=nth)
         names[declared.name.lower()] = declared.name
     for declared in siblings:
-        where = column_field(declared.path, "previousNames")
         for previous in declared.previous_names:
+            where = column_field(declared.path, f"previousNames[{previous}]")
             if previous == declared.name:
                 yield _invalid(where, f"{previous!r} is the column's present name", "Remove it from the previous names")
             elif previous in claims:
@@ -228,7 +231,7 @@ def _circles(siblings: Sequence[DeclaredField], claims: Mapping[str, str]) -> It
         way = [declared.name]
         while way[-1] in claims and way[-1] not in way[:-1]:
             way.append(claims[way[-1]])
-        if way[-1] == declared.name and len(way) > 1 and not settled & set(way):
+        if way[-1] == declared.name and len(way) > 2 and not settled & set(way):
             settled |= set(way)
             where = column_field(declared.path, "previousNames")
             reason = f"columns pass their names on in a circle: {', '.join(map(repr, way))}"

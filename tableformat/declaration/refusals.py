@@ -44,9 +44,11 @@ class Refusal:
     remedy: str
     declared: str | None = None
     found: str | None = None
+    nth: int = 0
+    """Which of the entries that have this name, where several have it."""
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.reason}. {self.remedy}."
+        return f"{self.field}: {self.reason}. {self.remedy}{'' if self.remedy.endswith('?') else '.'}"
 
 
 class InvalidDeclarationError(PermanentError):

@@ -4,7 +4,7 @@ What is None is not declared: a new table takes Iceberg's default for it, and an
 columns at all means that the schema is somebody else's business, as for a table that is only maintained.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -27,6 +27,7 @@ from tableformat.declaration.columns import (
 )
 from tableformat.declaration.refusals import InvalidDeclarationError, Refusal, RefusalKind, column_field
 from tableformat.grammar import type_text
+from tableformat.suggestions import nearest
 
 FormatVersion = Literal[2, 3]
 
@@ -114,7 +115,7 @@ class TableDeclaration:
 
     def new_schema(self) -> Schema:
         """The schema of a table that is created from this declaration."""
-        fields = _new_fields(self)
+        fields = _new_fields(self.fields)
         by_name = Schema(*fields)
         identifier_ids = [by_name.find_field(name).field_id for name in self.identifier_columns or ()]
         return Schema(*fields, identifier_field_ids=identifier_ids)
@@ -145,26 +146,39 @@ def _problems(declaration: TableDeclaration) -> Iterator[Refusal]:
         yield _invalid("location", "the location is empty", "Give a location of the table's own, or none")
     in_columns = tuple(column_problems(declaration.columns))
     yield from in_columns
-    if in_columns or not declaration.columns:
-        return  # what refers to columns can only be judged once these are right
+    if not declaration.columns:
+        return
     if declaration.format_version is not None:
         yield from format_problems(declaration, declaration.format_version)
-    schema = Schema(*_new_fields(declaration))
-    yield from _identifier_problems(declaration, schema)
-    yield from _layout_problems(declaration, schema)
+    # Of a column that is wrong in itself it cannot be said whether it can be referred to; of the others it can.
+    wrong = {column.name for column in declaration.columns if any(_is_about(each, column.name) for each in in_columns)}
+    right = tuple(declared for declared in declaration.fields if declared.name not in wrong)
+    schema = Schema(*_new_fields(right))
+    for problem in (*_identifier_problems(declaration, schema), *_layout_problems(declaration, schema)):
+        if not any(_names(problem, column) for column in wrong):
+            yield problem
 
 
-def _new_fields(declaration: TableDeclaration) -> tuple[NestedField, ...]:
+def _is_about(problem: Refusal, column: str) -> bool:
+    return _names(problem, column) or repr(column) in problem.reason
+
+
+def _names(problem: Refusal, column: str) -> bool:
+    """Whether its field is this column, or one inside it."""
+    return f"[{column}]" in problem.field or f"[{column}." in problem.field
+
+
+def _new_fields(fields: Sequence[DeclaredField]) -> tuple[NestedField, ...]:
     ids = count(1)
-    return with_new_ids(declaration.fields, lambda: next(ids))
+    return with_new_ids(fields, lambda: next(ids))
 
 
 def _identifier_problems(declaration: TableDeclaration, schema: Schema) -> Iterator[Refusal]:
-    where = "schema.identifierColumns"
     for name in declaration.identifier_columns or ():
+        where = f"schema.identifierColumns[{name}]"
         column = _find(schema, name)
         if column is None:
-            yield _invalid(where, f"there is no column {name!r}", "Name declared columns only")
+            yield _no_column(where, name, schema)
         elif not isinstance(column.field_type, PrimitiveType) or isinstance(column.field_type, (FloatType, DoubleType)):
             reason = f"{name!r} is of type {type_text(column.field_type)}, which identifies no row"
             yield _invalid(where, reason, "Use columns of a primitive type other than float and double")
@@ -200,7 +214,7 @@ def _layout_problems(declaration: TableDeclaration, schema: Schema) -> Iterator[
 def _source_problems(schema: Schema, where: str, name: str, transform: Transform[Any, Any]) -> Iterator[Refusal]:
     column = _find(schema, name)
     if column is None:
-        yield _invalid(where, f"there is no column {name!r}", "Name a declared column")
+        yield _no_column(where, name, schema)
     elif any(not parent.field_type.is_struct for parent in _parents(schema, column)):
         yield _invalid(where, f"{name!r} is inside a list or a map", "Use a column outside lists and maps")
     elif not column.field_type.is_primitive or not transform.can_transform(column.field_type):
@@ -221,6 +235,13 @@ def _find(schema: Schema, name: str) -> NestedField | None:
         return schema.find_field(name)
     except ValueError:
         return None
+
+
+def _no_column(where: str, name: str, schema: Schema) -> Refusal:
+    near = nearest(name, schema.column_names)
+    return _invalid(
+        where, f"there is no column {name!r}", f"Did you mean {near!r}?" if near else "Name a declared column"
+    )
 
 
 def _invalid(where: str, reason: str, remedy: str) -> Refusal:

@@ -102,8 +102,11 @@ def test_a_folder_of_declarations_becomes_healthy_tables_that_java_engines_read(
     ("content", "complaint"),
     [
         ("a: [", "broken.yaml:1:5: "),
-        (TABLE.replace("smallFiles", "smallfiles"), "there is no such field: did you mean smallFiles?"),
-        (TABLE.replace("ManagedTable", "MangedTable"), "kind: is 'MangedTable': did you mean ManagedTable?"),
+        (TABLE.replace("smallFiles", "smallfiles"), 'unknown field "smallfiles"; did you mean "smallFiles"?'),
+        (
+            TABLE.replace("ManagedTable", "MangedTable"),
+            'kind: unknown kind "MangedTable"; did you mean "ManagedTable"?',
+        ),
         (TABLE + "---" + TABLE, "ManagedTable sales/events is declared twice"),
     ],
     ids=["broken YAML", "misspelt field", "unknown kind", "declared twice"],

@@ -38,6 +38,7 @@ JOBS: dict[str, Any] = {
     "env[].valueFrom: give exactly one": {"env": [{"name": "A", "valueFrom": {}}]},
     "volumes[]: name exactly one source": {"volumes": [{"name": "a", "mountPath": "/a"}]},
     "volumes[]: tmp is the name": {"volumes": [{"name": "tmp", "mountPath": "/a", "emptyDir": {}}]},
+    "executors: memory of an executor": {"executors": {"memory": "575Mi"}},
     "tolerations[]: without a key": {"tolerations": [{"effect": "NoSchedule"}]},
     "tolerations[]: operator Exists": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
     "tolerations[]: tolerationSeconds": {"tolerations": [{"key": "a", "tolerationSeconds": 1}]},
@@ -58,6 +59,7 @@ BROKEN: dict[type[KubernetesResource], dict[str, dict[str, Any] | tuple[dict[str
         "spec.layout.order: columns have": {**TABLE, "layout": {"order": {"strategy": "None", "columns": ["id"]}}},
         "spec.layout.order: strategy Sort": {**TABLE, "layout": {"order": {"strategy": "Sort"}}},
         "spec.layout.order: strategy ZOrder": {**TABLE, "layout": {"order": {"strategy": "ZOrder", "columns": ["id"]}}},
+        "spec.orphanFiles: minAge below 1d": {**TABLE, "orphanFiles": {"minAge": "23h"}},
         "spec.retention.holds[]: until": {**TABLE, "retention": {"holds": [{**HOLD, "until": HOLD["asOf"]}]}},
         **{f"spec.jobs.{rule}": {**TABLE, "jobs": jobs} for rule, jobs in JOBS.items()},
     },
@@ -77,6 +79,10 @@ BROKEN: dict[type[KubernetesResource], dict[str, dict[str, Any] | tuple[dict[str
         ": the name of a REST catalog": {"rest": {"uri": "https://a"}},
         "spec: name exactly one kind": {**CATALOG, "glue": {}},
         "spec: give warehouse with every kind of catalog but rest": {"configMap": {}},
+        "spec.maintenance.orphanFiles: minAge below 1d": {
+            **CATALOG,
+            "maintenance": {"orphanFiles": {"minAge": "86399s", "allowShortMinAge": False}},
+        },
         **{f"spec.jobs.{rule}": {**CATALOG, "jobs": jobs} for rule, jobs in JOBS.items()},
     },
     TablePolicy: {
@@ -84,6 +90,7 @@ BROKEN: dict[type[KubernetesResource], dict[str, dict[str, Any] | tuple[dict[str
         "spec.selector.matchExpressions[]: In and NotIn": {
             "selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}
         },
+        "spec.orphanFiles: minAge below 1d": {"orphanFiles": {"minAge": "0d"}},
         **{f"spec.jobs.{rule}": {"jobs": jobs} for rule, jobs in JOBS.items()},
     },
 }

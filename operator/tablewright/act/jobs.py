@@ -26,7 +26,7 @@ from tableformat.maintenance.job import (
 from tableformat.maintenance.orphans import OrphanOptions
 from tableformat.maintenance.retention import RowRetentionOptions
 from tableformat.maintenance.rollback import RollbackOptions
-from tableformat.maintenance.sizing import LEAST_EXECUTOR_BYTES, MIB, ExecutorLimits
+from tableformat.maintenance.sizing import ExecutorLimits
 from tablewright.act.pods import driver_pod, executor_template
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.jobs import Executors, JobFields
@@ -178,9 +178,6 @@ def _executor_limits(fields: JobFields) -> ExecutorLimits | None:
     match fields.executors:
         case Executors(max=int(most), cores=int(cores), cpu=cpu, memory=str(memory), bytes_each=int(each)) if most > 0:
             given = memory_bytes(memory)
-            if given < LEAST_EXECUTOR_BYTES:
-                least = f"{LEAST_EXECUTOR_BYTES // MIB}Mi"
-                raise RunNotPossibleError(f"jobs.executors.memory: {memory} is too little: give at least {least}")
             limits = ExecutorLimits(most=most, cores=cores, cpu=cpu, memory_bytes=given, bytes_each=each)
             return limits if fields.queue_name is None else None
         case _:

@@ -45,7 +45,11 @@ class ConfigMapStore(ApiModel):
 DynamoDbTableName = Annotated[
     str,
     Written(
-        r"^[a-zA-Z0-9_.-]+$", 255, "a DynamoDB table's name: write 3 or more letters, digits, _, . and -", shortest=3
+        r"^[a-zA-Z0-9_.-]+$",
+        255,
+        "a DynamoDB table name",
+        "3 or more letters, digits, _, . and -, for example iceberg",
+        shortest=3,
     ),
 ]
 
@@ -75,7 +79,8 @@ class HiveStore(ApiModel):
         Written(
             r"^thrift://[^\s/@,]+(,thrift://[^\s/@,]+)*$",
             1024,
-            "a metastore's address: write one such as thrift://host:9083, or several with commas between them",
+            "a Hive metastore address",
+            "one such as thrift://host:9083, or several with commas between them",
         ),
     ]
 
@@ -86,14 +91,22 @@ class SqlStore(ApiModel):
         Written(
             r"^[a-z0-9+]+://(/[^\x00-\x1f\x7f]*|([^\s:@/]*@)?[^\s@/]*(/[^\x00-\x1f\x7f@]*)?)$",
             1024,
-            "a database's address without a password: write one such as postgresql+psycopg2://user@host/database",
+            "a database address without a password",
+            "one such as postgresql+psycopg2://user@host/database",
             shortest=1,
             is_secret=True,
         ),
     ]
     catalog_name: (
         Annotated[
-            str, Written(r"^[^\x00-\x1f\x7f]+$", 253, "a catalog's name: leave out control characters", shortest=1)
+            str,
+            Written(
+                r"^[^\x00-\x1f\x7f]+$",
+                253,
+                "a catalog name",
+                "one without control characters, for example prod_lake",
+                shortest=1,
+            ),
         ]
         | None
     ) = None

@@ -1,10 +1,12 @@
 """A ManagedTable as the table library's declaration: the one place where the two vocabularies meet."""
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from pyiceberg.table import TableProperties
 from pyiceberg.types import (
     BooleanType,
     DoubleType,
@@ -52,7 +54,8 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
         remedy = "Declare them, or leave the table's definition to others with another managementPolicy"
         reader.refuse("schema", reason, remedy)
     schema = spec.table_schema or TableSchema.model_construct(columns=())
-    columns = tuple(reader.column(column) for column in schema.columns)
+    seen = Counter[str]()
+    columns = tuple(reader.column(column, seen) for column in schema.columns)
     partitioning = tuple(
         PartitionColumn(
             field.column,
@@ -63,6 +66,8 @@ def declaration_of(table: ManagedTable) -> TableDeclaration:
         )
         for field in spec.partitioning or ()
     )
+    for problem in _contradictions(spec):
+        reader.problems.append(problem)
     try:
         declaration = TableDeclaration(
             identifier=table.identifier,
@@ -92,23 +97,25 @@ class _Reader:
 
     def is_about_unread(self, problem: Refusal) -> bool:
         """Whether it is about something that stands in for what could not be read, rather than about what was said."""
-        unread = {name for each in self.problems for name in re.findall(r"\[([^\]]+)\]", each.field)}
+        read = (each.field for each in self.problems if not each.field.startswith("properties["))
+        unread = {name for field in read for name in re.findall(r"\[([^\]]+)\]", field)}
         return any(f"[{name}]" in problem.field or repr(name) in problem.reason for name in unread)
 
-    def refuse(self, where: str, reason: str, remedy: str) -> None:
-        self.problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, reason, remedy))
+    def refuse(self, where: str, reason: str, remedy: str, nth: int = 0) -> None:
+        self.problems.append(Refusal(RefusalKind.INVALID_DECLARATION, where, reason, remedy, nth=nth))
 
-    def read(self, where: str, parse: Callable[[str], Parsed], text: str, otherwise: str) -> Parsed:
+    def read(self, where: str, parse: Callable[[str], Parsed], text: str, otherwise: str, nth: int = 0) -> Parsed:
         try:
             return parse(text)
         except InvalidTypeError as error:
             reason = f"{error.problem} (at character {error.position + 1} of {error.text!r})"
-            self.refuse(where, reason, "Correct it")
+            self.refuse(where, reason, "Correct it", nth)
             return parse(otherwise)
 
-    def column(self, column: TableColumn) -> Column:
+    def column(self, column: TableColumn, seen: "Counter[str]") -> Column:
         where = f"schema.columns[{column.name}]"
-        kind = self.read(f"{where}.type", parse_type, column.type, "string")
+        kind = self.read(f"{where}.type", parse_type, column.type, "string", seen[column.name])
+        seen[column.name] += 1
         return Column(
             name=column.name,
             type=kind,
@@ -175,9 +182,41 @@ def _sort_order(order: Order) -> tuple[SortColumn, ...] | None:
 
 
 def _properties(spec: ManagedTableSpec) -> dict[str, str]:
-    """A property that is declared in its own words wins over the field that stands for it."""
+    """Those that are declared, and those that fields stand for. Where both are there, they say the same."""
     layout = spec.layout
     from_fields = {} if layout.target_file_size is None else {TARGET_FILE_SIZE: str(layout.target_file_size)}
     if layout.write_mode is not None:
         from_fields |= dict.fromkeys(_WRITE_MODE_PROPERTIES, _WRITE_MODES[layout.write_mode])
     return {**from_fields, **spec.properties}
+
+
+def _contradictions(spec: ManagedTableSpec) -> Iterator[Refusal]:
+    """Fields, each with the property that says the same thing to engines, and says something else."""
+    mode, age = spec.layout.write_mode, spec.retention.snapshots.max_age
+    pairs: list[tuple[str, str, str, object]] = [
+        ("layout.targetFileSize", TARGET_FILE_SIZE, "bytes", spec.layout.target_file_size),
+        *(
+            ("layout.writeMode", name, "", None if mode is None else _WRITE_MODES[mode])
+            for name in _WRITE_MODE_PROPERTIES
+        ),
+        (
+            "retention.snapshots.maxAge",
+            TableProperties.MAX_SNAPSHOT_AGE_MS,
+            "milliseconds",
+            None if age is None else int(age.total_seconds() * 1000),
+        ),
+        (
+            "retention.snapshots.minCount",
+            TableProperties.MIN_SNAPSHOTS_TO_KEEP,
+            "snapshots",
+            spec.retention.snapshots.min_count,
+        ),
+    ]
+    for field, name, unit, value in pairs:
+        declared = spec.properties.get(name)
+        if value is None or declared is None or declared.strip().lower() == str(value):
+            continue
+        said = f"{value} {unit}".rstrip()
+        reason = f"it is {declared!r}, and spec.{field} says {said}; both are about the same thing"
+        remedy = f"Remove properties[{name}], or make the two equal"
+        yield Refusal(RefusalKind.INVALID_DECLARATION, f"properties[{name}]", reason, remedy)

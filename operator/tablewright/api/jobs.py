@@ -9,26 +9,46 @@ from pydantic import Field, model_validator
 
 from tablewright.api.durations import PositiveDuration
 from tablewright.api.objects import ApiModel
-from tablewright.api.quantities import Memory, Processors, Size
+from tablewright.api.quantities import Memory, Processors, Size, memory_bytes
 from tablewright.api.texts import LabelKey, LabelValue, ObjectName, Written
 
 OWN_PREFIXES = ("tablewright.dev/", "app.kubernetes.io/")
 OWN_VARIABLES = "TABLEWRIGHT_"
 OWN_VOLUME = "tmp"
+LEAST_EXECUTOR_MEMORY = "576Mi"  # with less, Java would have more than its container
 
 VariableName = Annotated[
-    str, Written(r"^[A-Za-z_][A-Za-z0-9_]*$", 128, "a variable's name: write letters, digits and _", shortest=1)
+    str,
+    Written(
+        r"^[A-Za-z_][A-Za-z0-9_]*$", 128, "a variable name", "letters, digits and _, for example LOG_LEVEL", shortest=1
+    ),
 ]
-Image = Annotated[str, Written(r"^[!-~]+$", 512, "an image: write one such as registry/name:tag", shortest=1)]
+Image = Annotated[str, Written(r"^[!-~]+$", 512, "an image", "one such as registry/name:tag", shortest=1)]
 DataKey = Annotated[
-    str, Written(r"^[-._a-zA-Z0-9]+$", 253, "a key of a Secret: write letters, digits, -, _ and .", shortest=1)
+    str,
+    Written(
+        r"^[-._a-zA-Z0-9]+$", 253, "a key of a Secret", "letters, digits, -, _ and ., for example password", shortest=1
+    ),
 ]
 VolumeName = Annotated[
     str,
-    Written(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", 63, "a volume's name: write small letters, digits and -", shortest=1),
+    Written(
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        63,
+        "a volume name",
+        "lower-case letters, digits and -, for example scratch",
+        shortest=1,
+    ),
 ]
 MountPath = Annotated[
-    str, Written(r"^/[^:]*[^:/]$", 1024, "a folder: write an absolute path without : and / at its end", shortest=2)
+    str,
+    Written(
+        r"^/[^:]*[^:/]$",
+        1024,
+        "a mount path",
+        "an absolute path without : and without / at its end, for example /data",
+        shortest=2,
+    ),
 ]
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32)]
 Annotations = Annotated[dict[LabelKey, Annotated[str, Field(max_length=4096)]], Field(max_length=32)]
@@ -52,6 +72,12 @@ class Executors(ApiModel):
     cpu: Processors | None = None
     memory: Memory | None = None
     bytes_each: Size | None = None
+
+    @model_validator(mode="after")
+    def _has_room_for_java(self) -> Self:
+        if self.memory is not None and memory_bytes(self.memory) < memory_bytes(LEAST_EXECUTOR_MEMORY):
+            raise ValueError(f"memory of an executor must be at least {LEAST_EXECUTOR_MEMORY}")
+        return self
 
 
 class Toleration(ApiModel):

@@ -4,8 +4,8 @@ The models are stricter than plain dictionaries and no laxer than the CRDs: an u
 misspelt retention must not silently mean none.
 """
 
-import difflib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar, get_args
@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from tableformat.errors import PermanentError
+from tableformat.suggestions import unknown
 
 GROUP = "tablewright.dev"
 VERSION = "v1alpha1"
@@ -24,12 +25,15 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KubernetesObject = dict[str, Any]
 
 
+MISSING = "is missing"
+_VERBS = ("is ", "has ", "must ", "should ", "repeats ")
+
+
 class InvalidObjectError(PermanentError):
     """An object that cannot be understood; the message names each field and what is wrong with it."""
 
     def __init__(self, name: str, fields: Sequence[tuple[tuple[int | str, ...], str]]) -> None:
-        sentences = (f"{_path(path)}: {message}" if path else message for path, message in fields)
-        super().__init__(f"{name}: {'; '.join(sentences)}")
+        super().__init__(f"{name}: {'; '.join(sentence(path, message) for path, message in fields)}")
         self.fields = tuple(fields)
 
 
@@ -109,11 +113,11 @@ def _message(kind: type[BaseModel], problem: ErrorDetails) -> str:
     location = problem["loc"]
     match problem["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(str(location[-1]), _field_names(kind, location[:-1]), n=1)
-            hint = f"did you mean {near[0]}?" if near else "remove it, or correct its name"
-            return f"there is no such field: {hint}"
+            return unknown("field", str(location[-1]), _field_names(kind, location[:-1]))
         case "missing":
-            return "is required: add it"
+            return MISSING
+        case "enum" | "literal_error":
+            return unknown("value", str(problem["input"]), _choices(problem))
         case "value_error":
             return problem["msg"].removeprefix("Value error, ")
         case _:
@@ -137,8 +141,20 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(inner)
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-    return path
+def _choices(problem: ErrorDetails) -> list[str]:
+    """Pydantic names them in one text: `'Full', 'MaintainOnly' or 'ObserveOnly'`."""
+    return re.findall(r"\w+", re.sub(r"\bor\b", "", str(problem.get("ctx", {}).get("expected", ""))))
+
+
+def sentence(path: tuple[int | str, ...], message: str) -> str:
+    """What is wrong, behind the field that it is wrong with: `apiVersion is missing`, `spec.x: unknown field "x"`."""
+    if not path:
+        return message
+    return f"{path_text(path)}{' ' if message.startswith(_VERBS) else ': '}{message}"
+
+
+def path_text(path: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

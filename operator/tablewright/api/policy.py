@@ -3,12 +3,14 @@
 Every field is optional here, because each level says only what it wants to; `decide.policy` puts the levels together.
 """
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from tableformat.maintenance.orphans import OrphanAction, PrefixMismatch
+from tableformat.maintenance.orphans.options import SAFE_AGE_MS
 from tablewright.api.conditions import Condition
 from tablewright.api.durations import Duration, PositiveDuration
 from tablewright.api.jobs import JobFields
@@ -18,6 +20,11 @@ from tablewright.api.schedules import Cron, TimeZone, Window
 from tablewright.api.texts import ColumnPath, LabelKey, LabelValue, Written
 
 MOST_HOLDS = 32
+SHORTEST_MIN_AGE = timedelta(milliseconds=SAFE_AGE_MS)
+SHORT_MIN_AGE = (
+    "below 1d may take the files that a writer is about to commit; use 1d or more, or set allowShortMinAge: true "
+    "beside it for a table that nobody writes to"
+)
 _MOST = 1_000_000
 
 
@@ -98,7 +105,11 @@ class Retention(ApiModel):
 HoldName = Annotated[
     str,
     Written(
-        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 200, "a hold's name: write lower-case letters, digits, - and .", shortest=1
+        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        200,
+        "a hold name",
+        "lower-case letters, digits, - and ., for example audit-2026q3",
+        shortest=1,
     ),
 ]
 
@@ -141,6 +152,12 @@ class OrphanFiles(ApiModel):
     prefix_mismatch: PrefixMismatch | None = None
     action: OrphanAction | None = None
     grace: Duration | None = None
+
+    @model_validator(mode="after")
+    def _short_age_is_meant(self) -> Self:
+        if self.min_age is not None and self.min_age < SHORTEST_MIN_AGE and not self.allow_short_min_age:
+            raise ValueError(f"minAge {SHORT_MIN_AGE}")
+        return self
 
 
 class RunHistory(ApiModel):

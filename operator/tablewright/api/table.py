@@ -1,5 +1,6 @@
 """ManagedTable: one table as it should be, and what is known of it."""
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
@@ -58,12 +59,19 @@ class TableSchema(ApiModel):
     removed_columns: tuple[ColumnPath, ...] = Field(default=(), max_length=256)
 
 
+def _as_transform(text: str) -> str:
+    """As Spark writes it: `days`, `bucket(16)`."""
+    return re.sub(r"s$", "", re.sub(r"[(\s]+(\d+)\s*\)?$", r"[\1]", text.strip().lower()))
+
+
 PartitionTransform = Annotated[
     str,
     Written(
         r"^(identity|year|month|day|hour|bucket\[[1-9][0-9]{0,8}\]|truncate\[[1-9][0-9]{0,8}\])$",
         32,
-        "a partition transform: write identity, bucket[16], truncate[4], year, month, day or hour",
+        "a partition transform",
+        "identity, bucket[16], truncate[4], year, month, day or hour",
+        suggest=_as_transform,
     ),
 ]
 

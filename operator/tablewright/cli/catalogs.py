@@ -298,7 +298,8 @@ def _by_uri(uri: str, name: str | None, properties: Mapping[str, str]) -> PyIceb
     """What is configured of a catalog is used where somebody named that catalog."""
     known = {"uri": uri, **properties}
     KNOWN.learn(known)
-    known.setdefault("type", _type_of(name or BY_ADDRESS, known))
+    if "type" not in known:
+        known["type"] = _type_of(name or BY_ADDRESS, known)
     if known["type"] != "sql":
         configured = (_configured(Config(), name) or {}) if name else {}
         return PyIcebergConfig(name=name or BY_ADDRESS, properties={**configured, **known})
@@ -314,12 +315,15 @@ def _with_warehouse(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _only_catalog(uri: str) -> str:
     """A SQL database keeps the tables of several catalogs, each by the catalog's name; most have one."""
-    from sqlalchemy import create_engine, text
+    from sqlalchemy import create_engine, make_url, text
     from sqlalchemy.exc import SQLAlchemyError
 
+    from tableformat.catalogs.sql import require_driver
+
     try:
+        require_driver(make_url(uri))
         engine = create_engine(uri)
-    except (SQLAlchemyError, ImportError, ValueError) as error:
+    except (SQLAlchemyError, ValueError) as error:
         raise InputError(f"the database of --catalog-uri cannot be opened: {error}") from None
     try:
         with engine.connect() as connection:
@@ -339,6 +343,8 @@ def _type_of(name: str, properties: Mapping[str, str]) -> str:
         kind = inferred_type(name, dict(properties))
     except ValueError:
         uri = properties.get("uri")
+        if uri and re.match(r"(mysql|mariadb|mssql|oracle)(\+\w+)?://", uri):  # PyIceberg tells two databases by it
+            return "sql"
         what = f"what kind of catalog {uri!r} is cannot be told from it" if uri else "it has no uri"
         raise InputError(f"catalog {name}: {what}: give --property type=rest|sql|hive|glue|dynamodb") from None
     return kind.value if kind is not None else "rest"

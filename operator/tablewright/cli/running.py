@@ -160,8 +160,8 @@ def _show(found: AddressedTable, job: MaintenanceJob, report: JobReport, output:
         return
     if not report.succeeded:
         tell(f"error: {work.operation} of {found.name} failed ({report.reason}): {report.message}")
-        return
-    echo(f"{found.name}: {work.operation}: {report.message}")
+    else:
+        echo(f"{found.name}: {work.operation}: {report.message}")
     if report.after is None and report.plan is not None:
         plan = report.plan
         files = f"{plural(plan.files, 'file')} of {size(plan.bytes)}"

@@ -1,7 +1,7 @@
 """Which maintenance starts next: one run a table at a time, in a fixed order of precedence."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -64,7 +64,10 @@ def decide_maintenance(
     runs: Sequence[MaintenanceRun],
     operations: Operations,
     now: datetime,
+    *,
+    not_possible: Collection[Operation] = (),
 ) -> MaintenanceDecision:
+    """`not_possible`: what is not started, because every run of it would fail."""
     situation = _Situation(table, policy, observed, now)
     if policy.suspend:
         return MaintenanceDecision(_with_next(operations, {}))
@@ -73,7 +76,7 @@ def decide_maintenance(
         return MaintenanceDecision(operations, wait_until=now + SEEN_WITHIN)
     if any(not run.status.is_finished for run in runs):
         return MaintenanceDecision(operations)  # its end is an event
-    verdicts = {name: _judge(operations[name], situation) for name in PRECEDENCE}
+    verdicts = {name: _judge(operations[name], situation) for name in PRECEDENCE if name not in not_possible}
     operations |= {name: verdict.status for name, verdict in verdicts.items()}
     due = [verdict.start for verdict in verdicts.values() if verdict.start is not None]
     waits = {name: verdict.wait_until for name, verdict in verdicts.items() if verdict.wait_until is not None}

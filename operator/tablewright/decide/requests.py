@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tableformat.suggestions import unknown
 from tablewright.api.conditions import RUN_ACCEPTED, Condition, condition
 from tablewright.api.run import Cause, MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable, ManagementPolicy, OperationStatus
 from tablewright.decide.bookkeeping import forgiven, started
 from tablewright.decide.causes import RUN_ANNOTATION, run_name
+from tablewright.decide.feasibility import NOT_POSSIBLE, ImpossibleRun
 from tablewright.decide.policy import EffectivePolicy
 from tablewright.decide.state import StartRun
 
@@ -28,21 +30,26 @@ class RequestDecision:
 
 
 def decide_request(
-    table: ManagedTable, policy: EffectivePolicy, runs: Sequence[MaintenanceRun], broken_policies: Sequence[str]
+    table: ManagedTable,
+    policy: EffectivePolicy,
+    runs: Sequence[MaintenanceRun],
+    broken_policies: Sequence[str],
+    impossible: Sequence[ImpossibleRun] = (),
 ) -> RequestDecision:
     asked = table.metadata.annotations.get(RUN_ANNOTATION)
     if asked is None:
         return RequestDecision()
     if asked not in tuple(BY_ANNOTATION):
-        return _complaint(
-            "UnknownOperation", f"{asked[:100]!r} is no operation: write one of {', '.join(BY_ANNOTATION)}"
-        )
+        return _complaint("UnknownOperation", unknown("operation", asked[:100], BY_ANNOTATION))
     operation = Operation(asked)
     if operation is Operation.DELETE_EXPIRED_ROWS and policy.row_retention is None:
         return _complaint("NotDeclared", "spec.retention.rows: give column and maxAge, which say what is expired")
     refusal = not_allowed(table, operation, dry_run=False)
     if refusal is not None:
         return _complaint("NotAllowed", refusal)
+    obstacle = next((each for each in impossible if each.operation is operation), None)
+    if obstacle is not None:
+        return _complaint(NOT_POSSIBLE, f"{operation} cannot succeed: {obstacle}")
     if broken_policies:
         return _complaint("PolicyInvalid", f"waits until this is corrected: {'; '.join(broken_policies)}")
     known = next((status for status in table.status.operations if status.operation is operation), None)

@@ -22,6 +22,13 @@ from tablewright.decide.causes import RUN_ANNOTATION
 from tablewright.decide.claims import claimant
 from tablewright.decide.compaction import past_policy, small_files_said
 from tablewright.decide.counted import with_counted_files
+from tablewright.decide.feasibility import (
+    NOT_POSSIBLE,
+    ImpossibleRun,
+    TableFacts,
+    impossible_runs,
+    wanted_operations,
+)
 from tablewright.decide.history import surplus_runs
 from tablewright.decide.holds import HoldDecision, decide_holds
 from tablewright.decide.maintenance import PRECEDENCE, MaintenanceDecision, decide_maintenance, with_schedules
@@ -94,9 +101,11 @@ def decide_table(
                 f"there is no such table, and managementPolicy {table.spec.management_policy} creates none: create it"
             )
             return TableDecision(_status(table, policy, [condition(READY, False, "TableAwaited", message)], now))
+        impossible = _impossible(table, policy, TableFacts.of_declaration(declaration))
         conditions = [
             condition(READY, False, "Creating", "the table is being created"),
             condition(IN_SYNC, False, "Creating", "the table is being created"),
+            *([_not_maintainable(impossible)] if impossible else ()),
         ]
         return TableDecision(_status(table, policy, conditions, now), apply=ApplyDeclaration(declaration))
     if known is not None and known.uuid != str(observed.metadata.table_uuid):
@@ -120,7 +129,11 @@ def _decide_present(
     changes = difference(declaration, observed.metadata, previously_declared_properties=before)
     observes = management is ManagementPolicy.OBSERVE_ONLY
     holds = HoldDecision() if observes else decide_holds(table, policy, observed.metadata, now)
-    request = decide_request(table, policy, runs, broken_policies)
+    evolves = management is ManagementPolicy.FULL and changes.changes and not changes.refusals
+    # What the table is to become is judged when it is there.
+    facts = TableFacts.of_declaration(declaration) if evolves else TableFacts.of_table(observed.metadata)
+    impossible = () if observes else _impossible(table, policy, facts)
+    request = decide_request(table, policy, runs, broken_policies, impossible_runs(table, policy, facts))
     operations = with_schedules(remembered(table, runs, observed.health, now), table, policy, now)
     if no_runs is not None:  # what is due, and what a person asks for, is still so when that is over
         request = RequestDecision()
@@ -131,17 +144,18 @@ def _decide_present(
     elif observes or broken_policies:
         maintenance = MaintenanceDecision(operations)
     else:
-        maintenance = decide_maintenance(table, policy, observed, runs, operations, now)
+        blocked = {each.operation for each in impossible}
+        maintenance = decide_maintenance(table, policy, observed, runs, operations, now, not_possible=blocked)
     held_up, held_up_from = _held_up(runs, now)
     conditions = [
         condition(READY, True, "Available", "the table is there and can be used"),
         _in_sync(changes, management),
         _healthy(policy, observed.health, maintenance),
-        _maintained(maintenance.operations, broken_policies, no_runs, held_up),
+        _maintained(maintenance.operations, broken_policies, no_runs, held_up, impossible),
         *([request.complaint] if request.complaint is not None else ()),
     ]
     status = _status(table, policy, conditions, now, observed, maintenance.operations, holds.statuses)
-    if management is ManagementPolicy.FULL and changes.changes and not changes.refusals:
+    if evolves:
         if table.status.identity is None:  # it was there before us: record which table it is, then change it
             return TableDecision(_before_acting(status, table), look_again_at=now)
         return TableDecision(_before_acting(status, table), apply=ApplyDeclaration(declaration))
@@ -224,8 +238,23 @@ def _held_up(runs: Sequence[MaintenanceRun], now: datetime) -> tuple[Maintenance
     return None, None
 
 
+def _impossible(table: ManagedTable, policy: EffectivePolicy, facts: TableFacts) -> tuple[ImpossibleRun, ...]:
+    """What the operator would start, and what cannot succeed."""
+    wanted = wanted_operations(policy)
+    return tuple(each for each in impossible_runs(table, policy, facts) if each.operation in wanted)
+
+
+def _not_maintainable(impossible: Sequence[ImpossibleRun]) -> Condition:
+    message = "; ".join(f"{each.operation} is not started, because it cannot succeed: {each}" for each in impossible)
+    return condition(MAINTAINED, False, NOT_POSSIBLE, message)
+
+
 def _maintained(
-    operations: Operations, broken_policies: Sequence[str], no_runs: str | None, held_up: MaintenanceRun | None
+    operations: Operations,
+    broken_policies: Sequence[str],
+    no_runs: str | None,
+    held_up: MaintenanceRun | None,
+    impossible: Sequence[ImpossibleRun],
 ) -> Condition:
     """Whether the last runs succeeded: of each operation, the last. What only people start says nothing of upkeep."""
     if broken_policies:
@@ -235,6 +264,8 @@ def _maintained(
         return condition(MAINTAINED, False, "RunRefused", no_runs)
     if held_up is not None:
         return condition(MAINTAINED, False, "RunHeldUp", _why_held_up(held_up))
+    if impossible:
+        return _not_maintainable(impossible)
     failing = [status for name, status in operations.items() if status.consecutive_failures and name in PRECEDENCE]
     if not failing:
         ended = [status for status in operations.values() if status.last_success is not None]

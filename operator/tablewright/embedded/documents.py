@@ -14,10 +14,13 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from tableformat.suggestions import quoted
 from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem
 
 STANDARD_INPUT = Path("-")
+_DEEPEST = 100
+_MOST_FIELDS = 500_000
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,30 @@ def read_documents(file: Path) -> Iterator[Document | BrokenYaml]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
-        yield BrokenYaml(where, f"{error.context}: {error.problem}" if error.context else str(error.problem))
+        problem = f"{error.context}: {error.problem}" if error.context else str(error.problem)
+        yield BrokenYaml(where, f"{problem}{_hint(problem)}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         yield BrokenYaml(f"{file}:{line}:1", f"{error.reason}: {chr(error.character)!r}")
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        yield BrokenYaml(str(file), "is nested too deeply to be read")
+    except ValueError as error:
         yield BrokenYaml(str(file), str(error))
+
+
+# What people mostly mean by what YAML's parser stumbles over.
+_HINTS = {
+    "scanning an alias": 'put text that begins with * in quotes, for example "*/30 * * * *"',
+    "found character '\\t'": "indent with spaces; YAML takes no tabs",
+    "mapping values are not allowed here": "look for a colon without a space after it, or for wrong indentation",
+    "expected <block end>": "look at the indentation: entries of one list or object begin in one column",
+    "constructor for the tag": "remove the tag",
+    "found unexpected end of stream": "look for a quotation mark that is not closed",
+}
+
+
+def _hint(problem: str) -> str:
+    return next((f"; {hint}" for words, hint in _HINTS.items() if words in problem), "")
 
 
 def _document(file: Path, loader: _Loader, node: Node) -> Document:
@@ -117,20 +138,39 @@ def _document(file: Path, loader: _Loader, node: Node) -> Document:
 
 
 def _find(node: Node, path: FieldPath, names: dict[FieldPath, Position], values: dict[FieldPath, Position]) -> None:
+    if len(path) > _DEEPEST or len(values) > _MOST_FIELDS:
+        reason = "more than can be read; look for an alias that contains itself, or others many times over"
+        raise yaml.constructor.ConstructorError("too deep or too large", None, reason, node.start_mark)
     values[path] = _position(node)
     if isinstance(node, MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             name = key.value if isinstance(key, ScalarNode) else str(key)
             if name in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the field {name} is there twice", key.start_mark)
+                reason = f"the field {quoted(name)} is there twice; remove one of the two"
+                raise yaml.constructor.ConstructorError(None, None, reason, key.start_mark)
             seen.add(name)
             names[(*path, name)] = _position(key)
             _find(value, (*path, name), names, values)
+        _find_merged(path, names, values)
     elif isinstance(node, SequenceNode):
         for number, item in enumerate(node.value):
             names[(*path, number)] = _position(item)
             _find(item, (*path, number), names, values)
+
+
+def _find_merged(path: FieldPath, names: dict[FieldPath, Position], values: dict[FieldPath, Position]) -> None:
+    """What `<<` brings into a mapping is among its fields, unless the mapping has one of that name itself."""
+    merged, deep = (*path, "<<"), len(path)
+    if merged not in values:
+        return
+    own = {inner[deep] for inner in names if len(inner) == deep + 1 and inner[:deep] == path}
+    for positions in (names, values):
+        for inner in [each for each in positions if each[: deep + 1] == merged]:
+            rest = inner[deep + 1 :]
+            rest = rest[1:] if rest and isinstance(rest[0], int) else rest  # of several mappings
+            if rest and rest[0] not in own:
+                positions.setdefault((*path, *rest), positions[inner])
 
 
 def _position(node: Node) -> Position:

@@ -7,33 +7,50 @@ by the models, which also know what a CRD cannot say, such as whether a cron exp
 """
 
 import contextlib
+import copy
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tableformat.errors import PermanentError
 from tableformat.plurals import plural
+from tableformat.suggestions import did_you_mean
 from tablewright.api.admission import Path as FieldPath
 from tablewright.api.admission import Problem, admit, as_stored
-from tablewright.api.admission.problems import did_you_mean
 from tablewright.api.catalog import TableCatalog
-from tablewright.api.objects import GROUP, InvalidObjectError, KubernetesObject, KubernetesResource, Metadata, parse
-from tablewright.api.policy import TablePolicy
+from tablewright.api.objects import (
+    GROUP,
+    MISSING,
+    InvalidObjectError,
+    KubernetesObject,
+    KubernetesResource,
+    Metadata,
+    parse,
+)
+from tablewright.api.policy import TableLayout, TablePolicy
 from tablewright.api.run import MaintenanceRun
-from tablewright.api.table import CatalogReference, ManagedTable
-from tablewright.decide.policy import selects
+from tablewright.api.table import CatalogReference, ManagedTable, ManagementPolicy
+from tablewright.decide.policy import effective_policy, selects
 from tablewright.embedded.catalogs import EMBEDDED_CATALOG
 from tablewright.embedded.documents import STANDARD_INPUT, BrokenYaml, Document, read_documents
+from tablewright.embedded.entries import column_at, prune, spec_path, without_gaps
+
+if TYPE_CHECKING:
+    from tableformat.declaration import Refusal
+    from tablewright.decide.feasibility import ImpossibleRun, TableFacts
 
 _KINDS: dict[str, type[KubernetesResource]] = {
     kind.kind_name: kind for kind in (ManagedTable, TableCatalog, TablePolicy, MaintenanceRun)
 }
 
+_LEVELS = {"policy": TablePolicy.kind_name, "catalog": TableCatalog.kind_name}
+_MOST_PRUNINGS = 5  # what is wrong in what is left then is not worth another round
 _RUN_NOTE = "a MaintenanceRun is a cluster's to carry out: it is ignored here, use `tablewright run`"
 
 
@@ -78,8 +95,12 @@ class Declarations:
     """For each table, the file or folder that was given and has it."""
     given: tuple[Path, ...]
     """The files and folders that were given: what is not in them any more is gone. Of standard input nobody knows."""
-    notes: tuple[str, ...] = ()
-    """What is there and is not for a folder, a line each."""
+    tell: Callable[[], Iterable[str]] = tuple
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What people should know of it, a line each. Whoever does not show them does not wait for what finds them."""
+        return tuple(self.tell())
 
 
 def read_folder(*paths: Path, strict: bool = False) -> Declarations:
@@ -99,11 +120,7 @@ def read_folder(*paths: Path, strict: bool = False) -> Declarations:
         tuple(found.tables.values()),
         sources=found.sources,
         given=tuple(path.resolve() for path in paths if path != STANDARD_INPUT),
-        notes=(
-            *found.skipped_note(),
-            *found.idle_policies(),
-            *(f"{document.place(Problem(('kind',), ''))}: {_RUN_NOTE}" for document in found.runs),
-        ),
+        tell=found.notes,
     )
 
 
@@ -119,27 +136,38 @@ class Validation:
 
 def validate_folder(*paths: Path, strict: bool = False) -> Validation:
     """Everything that somebody would refuse: the API server, or the operator once it reads the object."""
-    from tableformat.declaration import InvalidDeclarationError
-    from tablewright.api.declaration import declaration_of
-
     found = _read(paths, strict=strict)
     notes = [*found.skipped_note(), *found.idle_policies()]
+    if not (found.objects or found.skipped or found.findings):
+        notes.append(f"{', '.join(map(str, paths))}: there is no object in it")
     for document, problem in found.missing_catalogs():
         if found.has_catalogs:
             found.report(document, problem, Judge.FOLDER)
         else:  # they may be declared elsewhere, in the cluster's other folders
             notes.append(f"{document.place(problem)}: {problem.message}")
     found.report_shared_tables()
-    for document, table in found.readable:
-        try:
-            declaration_of(table)
-        except InvalidDeclarationError as error:
-            for refusal in error.problems:
-                place = _spec_path(document.value, refusal.field)
-                if not found.is_said(document, place):
-                    message = f"spec.{refusal.field}: {refusal.reason}. {refusal.remedy}."
-                    found.findings.append(Finding(document.place(Problem(place, "")), message, Judge.OPERATOR))
+    for readable in found.readable:
+        found.report_declaration(readable)
+        for document, path, message in found.impossible_runs(readable):
+            if not found.is_said(document, path):
+                found.findings.append(Finding(document.place(Problem(path, "")), message, Judge.OPERATOR))
+        unread = found.unread_numbers(readable)
+        notes += [f"{document.place(Problem(path, ''))}: {message}" for document, path, message in unread]
     return Validation(found.objects, tuple(sorted(found.findings, key=_in_order)), tuple(notes), found.skipped)
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """A table, as far as it can be read."""
+
+    document: Document
+    table: ManagedTable
+    unread: frozenset[str] = frozenset()
+    """Columns of which something could not be read: what else is wrong with them cannot be said."""
+
+    def is_unsure(self, refusal: "Refusal") -> bool:
+        fields = (f"[{name}]" in refusal.field or f"[{name}." in refusal.field for name in self.unread)
+        return any(fields) or any(repr(name) in refusal.reason for name in self.unread)
 
 
 @dataclass
@@ -153,7 +181,7 @@ class _Found:
     sources: dict[tuple[str, str], Path] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     documents: dict[tuple[str, tuple[str, str]], Document] = field(default_factory=dict)
-    readable: list[tuple[Document, ManagedTable]] = field(default_factory=list)
+    readable: list["_Readable"] = field(default_factory=list)
     """Every table, also one that is there twice or has no name, as far as it can be read."""
     _refused: dict[int, list[FieldPath]] = field(default_factory=dict)
     """What is refused already, by document."""
@@ -180,7 +208,7 @@ class _Found:
         self._refused[id(document)] = [problem.path for problem in problems]
         for problem in problems:
             self.report(document, problem)
-        if any(problem.path[:1] in (("apiVersion",), ("kind",)) for problem in problems):
+        if any(problem.path[:1] == ("kind",) for problem in problems):
             return
         stored = as_stored(obj)
         if any(problem.path[:1] == ("metadata",) for problem in problems):  # the rest can be judged without a name
@@ -190,6 +218,26 @@ class _Found:
         value = self._parsed(document, stored)
         if is_first and value is not None:
             self._take(document, value, source)
+
+    def notes(self) -> Iterator[str]:
+        """What is there and is not for a folder, and what `apply` does and cannot succeed."""
+        yield from self.skipped_note()
+        yield from self.idle_policies()
+        for readable in self.readable:
+            for document, path, message in (*self.impossible_runs(readable), *self.unread_numbers(readable)):
+                yield f"{document.place(Problem(path, ''))}: {message}"
+        yield from (f"{document.place(Problem(('kind',), ''))}: {_RUN_NOTE}" for document in self.runs)
+
+    def unread_numbers(self, readable: "_Readable") -> Iterator[tuple[Document, FieldPath, str]]:
+        """No error: a table that is adopted has the properties that it has."""
+        from tableformat.properties import unread_numbers
+
+        for name, value in unread_numbers(readable.table.spec.properties):
+            unit = " of bytes" if name.endswith("-bytes") else " of milliseconds" if name.endswith("-ms") else ""
+            message = (
+                f"spec.properties[{name}]: {value[:100]!r} is not a whole number{unit}, and engines may fail on it"
+            )
+            yield readable.document, ("spec", "properties", name), message
 
     def skipped_note(self) -> Iterator[str]:
         if count := self.skipped.total():
@@ -203,24 +251,33 @@ class _Found:
         except InvalidObjectError as error:
             for path, message in error.fields:
                 if not self.is_said(document, path):
-                    self.report(document, Problem(path, message), Judge.OPERATOR)
+                    at_value = not message.startswith(("unknown field", MISSING))
+                    self.report(document, Problem(path, message, at_value=at_value), Judge.OPERATOR)
             self._refused[id(document)] += [path for path, _ in error.fields]
             if kind is ManagedTable:
-                self._read_the_rest(document, obj)
+                self._read_the_rest(document, obj, error)
             return None
         if isinstance(value, ManagedTable):
-            self.readable.append((document, value))
+            self.readable.append(_Readable(document, value))
         return value
 
-    def _read_the_rest(self, document: Document, obj: KubernetesObject) -> None:
-        """Without the parts of its spec that are refused; without those that the others are judged by there is none."""
-        refused = {part for path in self._refused[id(document)] for part in path[1:2] if path[0] == "spec"}
-        if not isinstance(obj.get("spec"), dict) or refused & {"schema", "formatVersion"}:
-            return
-        spec = {part: value for part, value in obj["spec"].items() if part not in refused}
-        with contextlib.suppress(InvalidObjectError):
-            rest = parse(ManagedTable, {**obj, "spec": {"catalogRef": {"name": "unnamed"}, **spec}})
-            self.readable.append((document, rest))
+    def _read_the_rest(self, document: Document, obj: KubernetesObject, error: InvalidObjectError) -> None:
+        """Without the fields that are refused, and without what cannot be read for want of them."""
+        rest, unread = copy.deepcopy(obj), set[str]()
+        for _ in range(_MOST_PRUNINGS):
+            for path, _message in error.fields:
+                unread |= column_at(rest, path)
+            pruned = [prune(rest, path) for path, _message in error.fields]
+            if not all(pruned):
+                return
+            rest = without_gaps(rest)
+            rest["spec"].setdefault("catalogRef", {"name": "unnamed"})
+            try:
+                self.readable.append(_Readable(document, parse(ManagedTable, rest), frozenset(unread)))
+            except InvalidObjectError as next_error:
+                error = next_error
+            else:
+                return
 
     def is_said(self, document: Document, path: FieldPath) -> bool:
         """Whether something is said about this field, or one around or inside it: once is enough."""
@@ -233,6 +290,48 @@ class _Found:
                 place = self.documents[TablePolicy.kind_name, key].place(Problem(("spec", "selector"), ""))
                 remedy = f"Compare spec.selector with the labels of the tables in namespace {key[0]}"
                 yield f"{place}: TablePolicy {'/'.join(key)} selects no table of the folder. {remedy}."
+
+    def report_declaration(self, readable: _Readable) -> None:
+        """What the table library refuses, whatever the table looks like."""
+        from tableformat.declaration import InvalidDeclarationError
+        from tablewright.api.declaration import declaration_of
+
+        try:
+            declaration_of(readable.table)
+        except InvalidDeclarationError as error:
+            for refusal in error.problems:
+                document, path = readable.document, spec_path(readable.document.value, refusal.field, refusal.nth)
+                if not self.is_said(document, path) and not readable.is_unsure(refusal):
+                    self.findings.append(Finding(document.place(Problem(path, "")), f"spec.{refusal}", Judge.OPERATOR))
+                    self._refused.setdefault(id(document), []).append(path)
+
+    def impossible_runs(self, readable: _Readable) -> Iterator[tuple[Document, FieldPath, str]]:
+        """What would let every run fail: each where it is declared, which may be a policy or the catalog."""
+        from tablewright.decide.feasibility import impossible_runs, wanted_operations
+
+        table = readable.table
+        catalog = self.catalogs.get((table.metadata.namespace, table.spec.catalog_ref.name))
+        policy = effective_policy(table, self.policies.values(), catalog)
+        wanted, origins = wanted_operations(policy), {field.field: field.origin for field in policy.fields}
+        if table.spec.management_policy is ManagementPolicy.OBSERVE_ONLY:
+            return
+        for each in impossible_runs(table, policy, _facts(table)):
+            # A property or a column may be meant for others; a setting of maintenance is meant for its runs.
+            is_setting = not each.field.startswith(("properties", "schema", "location"))
+            origin = origins.get(each.field, "table")
+            if each.operation in wanted or (is_setting and origin == "table"):
+                yield self._declared_at(readable, each, origin)
+
+    def _declared_at(self, readable: _Readable, each: "ImpossibleRun", origin: str) -> tuple[Document, FieldPath, str]:
+        level, _, name = origin.partition("/")
+        key = (readable.table.metadata.namespace, name)
+        for kind, prefix in (("policy", ()), ("catalog", ("maintenance",))):
+            document = self.documents.get((_LEVELS[kind], key)) if level == kind else None
+            if document is not None:
+                path = ("spec", *prefix, *each.field.split("."))
+                table = f"ManagedTable {'/'.join(readable.table.key)}"
+                return document, path, f"{'.'.join(path)}: for {table}: {each.reason}. {each.remedy}."
+        return readable.document, spec_path(readable.document.value, each.field), f"spec.{each}"
 
     def _take(self, document: Document, value: KubernetesResource, source: Path) -> None:
         match value:
@@ -341,21 +440,17 @@ def declaration_files(path: Path) -> list[Path]:
     return sorted(found)
 
 
-def _spec_path(obj: KubernetesObject, field_text: str) -> tuple[str | int, ...]:
-    """A refusal names a column by its name (`schema.columns[ts].type`); in the file it has a number."""
-    path: list[str | int] = ["spec"]
-    node = obj.get("spec")
-    for name, _, key in re.findall(r"([A-Za-z]+)(\[([^\]]*)\])?", field_text):
-        path.append(name)
-        node = node.get(name) if isinstance(node, dict) else None
-        if key and isinstance(node, list):
-            names = (key, key.split(".")[0])  # a field inside a column has no line of its own
-            number = next((n for n, item in enumerate(node) if {*_names_of(item)} & {*names}), None)
-            if number is None:
-                break
-            path.append(number)
-            node = node[number]
-    return tuple(path)
+def _facts(table: ManagedTable) -> "TableFacts":
+    """What can be known of the table that is declared; wrong properties leave its columns to be judged."""
+    from tableformat.declaration import InvalidDeclarationError
+    from tablewright.api.declaration import declaration_of
+    from tablewright.decide.feasibility import TableFacts
+
+    columns = table.spec.model_copy(update={"properties": {}, "layout": TableLayout()})
+    for each in (table, table.model_copy(update={"spec": columns})):
+        with contextlib.suppress(InvalidDeclarationError):
+            return replace(TableFacts.of_declaration(declaration_of(each)), properties=table.spec.properties)
+    return TableFacts(None, table.spec.properties)
 
 
 def _catalog_named(table: KubernetesObject) -> str | None:
@@ -364,10 +459,6 @@ def _catalog_named(table: KubernetesObject) -> str | None:
     for part in ("spec", "catalogRef", "name"):
         name = name.get(part) if isinstance(name, dict) else None
     return name if isinstance(name, str) else None
-
-
-def _names_of(item: Any) -> tuple[Any, ...]:
-    return (item.get("name"), item.get("column")) if isinstance(item, dict) else (item,)
 
 
 def _in_order(finding: Finding) -> tuple[str, int, int]:

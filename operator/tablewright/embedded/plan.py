@@ -11,7 +11,7 @@ from tableformat.errors import TransientError
 from tableformat.maintenance.holds.planning import PREFIX, plan_holds
 from tablewright.act.catalogs import look_into_declared
 from tablewright.act.passes import CatalogNotUsableError
-from tablewright.api.conditions import HEALTHY, IN_SYNC, READY, RUN_ACCEPTED
+from tablewright.api.conditions import HEALTHY, IN_SYNC, MAINTAINED, READY, RUN_ACCEPTED
 from tablewright.api.declaration import declaration_of
 from tablewright.api.run import Cause, MaintenanceRun, Operation, Phase
 from tablewright.api.table import ManagedTable, ManagementPolicy
@@ -186,7 +186,7 @@ def _planned(
     planned = PlannedTable(
         table,
         found,
-        problem or _problem(first, RUN_ACCEPTED),
+        problem or _problem(first, RUN_ACCEPTED, MAINTAINED),
         catalog,
         is_new=isinstance(observed, TableAbsent | CreationRefused),
         applies=table.spec.management_policy is ManagementPolicy.FULL,

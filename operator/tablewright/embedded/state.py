@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tableformat.errors import PermanentError
 from tableformat.secrets import KNOWN
@@ -41,6 +41,16 @@ class CopiedStateError(PermanentError):
         super().__init__(
             f"{folder} was copied or moved from {origin}: its tables' files are named there, and would be deleted "
             f"there. Move the folder back, or use the one at {origin}, or start anew with another --state"
+        )
+
+
+class UnwritableStateError(PermanentError):
+    """What is known of the tables cannot be written down."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        super().__init__(
+            f"the state folder {folder} cannot be written: {error.strerror}. Name a folder that can be with --state; "
+            "declarations may stay where they are"
         )
 
 
@@ -85,8 +95,7 @@ class EmbeddedState:
         """Waits for whoever works on this folder, then reads what they left."""
         from tablewright.embedded.driver import SCRATCH_PREFIX
 
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / _LOCK).open("a") as handle:
+        with self._lock_file() as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             handle.truncate(0)
             handle.write(f"{os.getpid()}\n")
@@ -108,6 +117,13 @@ class EmbeddedState:
                 number = handle.read().strip()
                 return LockHolder(int(number) if number.isdigit() else None, since)
         return None
+
+    def _lock_file(self) -> IO[str]:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return (self.folder / _LOCK).open("a")
+        except OSError as error:
+            raise UnwritableStateError(self.folder, error) from error
 
     def look(self) -> None:
         """Reads what is remembered, without waiting for whoever works here: the file is only ever whole."""

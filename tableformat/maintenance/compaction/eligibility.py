@@ -1,7 +1,8 @@
 """Whether a table can be rewritten exactly. What is not known to be possible is refused, before anything is written."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -40,7 +41,7 @@ from tableformat.engine.stored_types import why_not_stored
 from tableformat.engine.writing import CODECS, codec_name
 from tableformat.inspection import FORMATS, Booleans, Integers, LiveFile, SnapshotFiles, schema_of_spec
 from tableformat.maintenance.errors import UnsupportedTable
-from tableformat.properties import is_encrypted
+from tableformat.properties import ENCRYPTION_KEY, is_encrypted
 from tableformat.types_as_written import is_geospatial, is_variant
 
 _KNOWN_TYPES = (
@@ -86,29 +87,42 @@ def require_rewritable(table: Table, files: SnapshotFiles) -> None:
             )
 
 
-def require_rewritable_columns(table: Table) -> None:
-    name = ".".join(table.name())
-    if is_encrypted(table.properties):
-        raise UnsupportedTable(name, "it is encrypted", "Leave its rewriting to the engine that encrypts it")
-    if (codec := codec_name(table.properties)) not in CODECS:
-        raise UnsupportedTable(
-            name,
-            f"its files are to be compressed by {codec!r}, which the kernel does not write",
-            f"Set its property {TableProperties.PARQUET_COMPRESSION} to one of {', '.join(CODECS)}",
+@dataclass(frozen=True)
+class Obstacle:
+    """Why no file of a table can be written anew, whatever its files are."""
+
+    where: str
+    """The property or the column."""
+    why: str
+    remedy: str
+    is_property: bool = False
+
+
+def obstacles(schema: Schema, properties: Mapping[str, str]) -> Iterator[Obstacle]:
+    if is_encrypted(properties):
+        yield Obstacle(
+            ENCRYPTION_KEY, "it is encrypted", "Leave its rewriting to the engine that encrypts it", is_property=True
         )
-    schema = table.metadata.schema()
-    if not schema.fields:  # a row of no columns is nothing that a Parquet file could hold
-        raise UnsupportedTable(name, "it has no columns", "Add a column, or leave the table as it is")
+    if (codec := codec_name(properties)) not in CODECS:
+        name = TableProperties.PARQUET_COMPRESSION
+        why = f"its files are to be compressed by {codec!r}, which the kernel does not write"
+        yield Obstacle(name, why, f"Set its property {name} to one of {', '.join(CODECS)}", is_property=True)
     for field in schema._lazy_id_to_field.values():
         kind = field.field_type
         if not isinstance(kind, _KNOWN_TYPES) and not is_geospatial(kind) and not is_variant(kind):
-            raise UnsupportedTable(
-                name,
-                f"column {schema.find_column_name(field.field_id)!r} has type {kind}, which the kernel does not write",
-                "Leave its rewriting to an engine that does",
-            )
+            column = schema.find_column_name(field.field_id) or field.name
+            why = f"column {column!r} has type {kind}, which the kernel does not write"
+            yield Obstacle(column, why, "Leave its rewriting to an engine that does")
     for column, reason in why_not_stored(schema):
-        raise UnsupportedTable(name, f"column {column!r} {reason}", "Drop the column, or leave the table as it is")
+        yield Obstacle(column, f"column {column!r} {reason}", "Drop the column, or leave the table as it is")
+
+
+def require_rewritable_columns(table: Table) -> None:
+    name, schema = ".".join(table.name()), table.metadata.schema()
+    if not schema.fields:  # a row of no columns is nothing that a Parquet file could hold
+        raise UnsupportedTable(name, "it has no columns", "Add a column, or leave the table as it is")
+    for found in obstacles(schema, table.properties):
+        raise UnsupportedTable(name, found.why, found.remedy)
 
 
 def require_rewritable_files(table: Table, files: SnapshotFiles, data_rows: Integers, delete_rows: Integers) -> None:

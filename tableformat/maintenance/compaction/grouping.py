@@ -26,7 +26,10 @@ class Group:
     """Rows in the snapshot's table of deletes: those that apply to any of the files."""
     size_bytes: int
     records: int
+    live_bytes: float
+    """What comes out of it, about."""
     expected_files: int
+    """Where it stays in its partition."""
 
 
 def worthwhile_groups(
@@ -62,6 +65,7 @@ def worthwhile_groups(
             deletes=deletes[place],
             size_bytes=int(sizes[kept[place]]),
             records=int(records[kept[place]]),
+            live_bytes=float(live[kept[place]]),
             expected_files=int(expected[kept[place]]),
         )
         for place in _within(options.max_bytes_per_run, order, sizes[kept])

@@ -1,5 +1,6 @@
 """Which order a compaction gives to rows: the columns of its options, or the table's own sort order."""
 
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
 
@@ -9,6 +10,7 @@ from tableformat.engine.transforms import is_known
 from tableformat.errors import PermanentError
 from tableformat.maintenance.compaction.options import CompactionOptions, OrderColumn, Strategy
 from tableformat.maintenance.errors import UnsupportedTable
+from tableformat.suggestions import nearest
 
 
 class UnknownOrder(PermanentError):
@@ -29,17 +31,25 @@ def row_order(table: Table, options: CompactionOptions) -> RowOrder | None:
     return _of_table(table)
 
 
-def _column(table: Table, wanted: OrderColumn) -> SortColumn:
-    name, schema = ".".join(table.name()), table.schema()
+def why_not_ordered(schema: Schema, column: str) -> tuple[str, str] | None:
+    """Why rows cannot be ordered by this column, and what to do; None if they can."""
     try:
-        field = schema.find_field(wanted.name)
+        field = schema.find_field(column)
         column_path(schema, field.field_id)
-    except ValueError as error:
-        raise UnknownOrder(f"table {name}: order: there is no column {wanted.name!r} to order by") from error
-    if not field.field_type.is_primitive:
-        raise UnknownOrder(
-            f"table {name}: order: column {wanted.name!r} is {field.field_type}; name one with plain values"
-        )
+    except ValueError:
+        near = nearest(column, schema.column_names)
+        remedy = f"Did you mean {near!r}?" if near else "Name a column of the table that is outside lists and maps"
+        return f"there is no column {column!r} to order by", remedy
+    if field.field_type.is_primitive:
+        return None
+    return f"column {column!r} is of type {field.field_type}", "Name a column of a primitive type"
+
+
+def _column(table: Table, wanted: OrderColumn) -> SortColumn:
+    why = why_not_ordered(table.schema(), wanted.name)
+    if why is not None:
+        raise UnknownOrder(f"table {'.'.join(table.name())}: order: {'. '.join(why)}")
+    field = table.schema().find_field(wanted.name)
     nulls_first = (not wanted.descending) if wanted.nulls_first is None else wanted.nulls_first
     return SortColumn(field.field_id, wanted.descending, nulls_first)
 

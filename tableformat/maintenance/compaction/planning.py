@@ -19,6 +19,7 @@ from tableformat.maintenance.compaction.candidates import find_candidates
 from tableformat.maintenance.compaction.disputed import disputed_files
 from tableformat.maintenance.compaction.eligibility import require_rewritable, require_rewritable_files
 from tableformat.maintenance.compaction.grouping import Group, worthwhile_groups
+from tableformat.maintenance.compaction.moves import Move, files_after
 from tableformat.maintenance.compaction.options import CompactionOptions
 from tableformat.maintenance.compaction.ordering import row_order
 from tableformat.maintenance.compaction.shredded import shredded_files
@@ -143,7 +144,7 @@ def plan_compaction(table: Table, options: CompactionOptions, *, now: datetime) 
         name,
         snapshot.snapshot_id,
         tasks,
-        groups=tuple(_figures(group, task) for group, task in zip(groups, tasks, strict=True)),
+        groups=_figures(table, groups, tasks),
         dangling_deletes=int((applied.files_reached == 0).sum()),
         left_alone=left_alone,
         **_left_out(table, files, applied, options, order, stay, len(data_rows), now=now),
@@ -205,15 +206,30 @@ def _groups(
     return groups
 
 
-def _figures(group: Group, task: RewriteTask) -> PlannedGroup:
-    return PlannedGroup(
-        spec_id=task.spec.spec_id,
-        partition=task.partition_path,
-        files=len(group.data),
-        size_bytes=group.size_bytes,
-        records=group.records,
-        delete_files=len(task.position_deletes) + len(task.equality_deletes),
-        expected_files=group.expected_files,
+def _figures(table: Table, groups: Sequence[Group], tasks: Sequence[RewriteTask]) -> tuple[PlannedGroup, ...]:
+    moves = {
+        task.task_id: Move(
+            task.spec.spec_id,
+            task.partition,
+            tuple(source.path for source in task.sources),
+            group.live_bytes,
+            task.target_file_bytes,
+        )
+        for group, task in zip(groups, tasks, strict=True)
+        if task.output_spec is not None
+    }
+    moved = dict(zip(moves, files_after(table, moves.values()), strict=True))
+    return tuple(
+        PlannedGroup(
+            spec_id=task.spec.spec_id,
+            partition=task.partition_path,
+            files=len(group.data),
+            size_bytes=group.size_bytes,
+            records=group.records,
+            delete_files=len(task.position_deletes) + len(task.equality_deletes),
+            expected_files=moved.get(task.task_id, group.expected_files),
+        )
+        for group, task in zip(groups, tasks, strict=True)
     )
 
 

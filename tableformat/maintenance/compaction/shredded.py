@@ -34,8 +34,8 @@ def shredded_files(table: Table, files: SnapshotFiles, rows: Integers) -> tuple[
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         found = list(pool.map(lambda path: _shredded(table, path, columns.keys()), paths))
     reasons = [
-        f"left alone: {plural(count, 'data file')}: column {name!r} is a shredded variant, which the kernel does not write. "
-        f"{_REMEDY}"
+        f"left alone: {plural(count, 'data file')}: column {name!r} is a shredded variant, which the kernel does not "
+        f"write. {_REMEDY}"
         for field_id, name in columns.items()
         if (count := sum(field_id in each for each in found))
     ]

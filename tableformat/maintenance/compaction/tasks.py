@@ -119,7 +119,7 @@ class TaskMaking:
                     f"the kernel does not know the transform {field.transform} of its partition field {field.name!r}",
                     "Leave files of older specs where they are, without use_current_spec",
                 )
-            if self._is_unreadable(field) and field.source_id not in _identities(spec):
+            if unreadable_partition(field, self._schema) and field.source_id not in _identities(spec):
                 raise UnsupportedTable(
                     ".".join(self._table.name()),
                     f"its partition field {field.name!r} has nanoseconds as they are, which Iceberg Java's generic "
@@ -141,15 +141,6 @@ class TaskMaking:
                 "Make the struct required, or compact without use_current_spec",
             )
 
-    def _is_unreadable(self, field: PartitionField) -> bool:
-        """Whether Iceberg Java does not read rows of such a partition, not even its own, as it reads those of others.
-
-        It takes identity partition values from the manifest, and does not convert those in nanoseconds.
-        """
-        return isinstance(field.transform, IdentityTransform) and isinstance(
-            self._schema.find_type(field.source_id), TimestampNanoType | TimestamptzNanoType
-        )
-
     def _partition_path(self, spec: PartitionSpec, partition: Record) -> str:
         if spec.spec_id not in self._partition_schemas:
             self._partition_schemas[spec.spec_id] = schema_of_spec(self._table.metadata, spec.spec_id)
@@ -160,6 +151,16 @@ class TaskMaking:
         if key_ids not in self._read_schemas:
             self._read_schemas[key_ids] = schema_with_keys(self._table, self._schema, key_ids)
         return self._read_schemas[key_ids]
+
+
+def unreadable_partition(field: PartitionField, schema: Schema) -> bool:
+    """Whether Iceberg Java does not read rows of such a partition, not even its own, as it reads those of others.
+
+    It takes identity partition values from the manifest, and does not convert those in nanoseconds.
+    """
+    return isinstance(field.transform, IdentityTransform) and isinstance(
+        schema.find_type(field.source_id), TimestampNanoType | TimestamptzNanoType
+    )
 
 
 def _identities(spec: PartitionSpec) -> set[int]:

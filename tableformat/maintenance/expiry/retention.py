@@ -107,11 +107,25 @@ class _Rules:
             yield snapshot
 
 
+def unreadable_settings(properties: Mapping[str, str], options: ExpiryOptions) -> list[str]:
+    """The properties that say what expires, as far as the options leave it to them, and that are no numbers."""
+    asked = {
+        TableProperties.MAX_SNAPSHOT_AGE_MS: options.max_snapshot_age_ms,
+        TableProperties.MIN_SNAPSHOTS_TO_KEEP: options.min_snapshots_to_keep,
+        _MAX_REF_AGE: options.max_ref_age_ms,
+    }
+    return [name for name, given in asked.items() if given is None and _is_unreadable(properties, name)]
+
+
 def _setting(properties: Mapping[str, str], name: str) -> int | None:
-    number = read_number(properties, name)
-    if properties.get(name) and (number is None or number < 0):
+    if _is_unreadable(properties, name):
         raise UnreadableSetting(name, properties[name])
-    return number
+    return read_number(properties, name)
+
+
+def _is_unreadable(properties: Mapping[str, str], name: str) -> bool:
+    number = read_number(properties, name)
+    return bool(properties.get(name)) and (number is None or number < 0)
 
 
 def _back_to(protected: frozenset[int], ancestors: list[Snapshot]) -> list[int]:

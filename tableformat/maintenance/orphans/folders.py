@@ -14,13 +14,17 @@ def own_folders(table: Table) -> tuple[str, ...]:
     """The table's location and its own paths for data and metadata, each folder once, however it is spelled."""
     name, places = ".".join(table.name()), own_places(table)
     for place in places:
-        if not Place.of(place).comparable_path:
+        if is_whole_store(place):
             raise SharedLocation(
                 f"table {name}: {place} is a whole bucket or file system, not a folder of the table's own; nothing was "
                 "listed. Give the table a folder"
             )
     folders = {(Place.of(place).store, comparable_folder(place)): place for place in reversed(places)}
     return tuple(place for place in reversed(folders.values()) if not any(within(place, other) for other in places))
+
+
+def is_whole_store(place: str) -> bool:
+    return not Place.of(place).comparable_path
 
 
 def hidden_by_name(metadata: TableMetadata) -> Callable[[str], bool]:

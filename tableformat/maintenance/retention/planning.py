@@ -44,6 +44,7 @@ from tableformat.maintenance.compaction.eligibility import require_rewritable_co
 from tableformat.maintenance.compaction.shredded import require_whole_variants
 from tableformat.maintenance.errors import UnsupportedTable
 from tableformat.plurals import plural
+from tableformat.suggestions import nearest
 
 
 class RowRetentionOptions(BaseModel):
@@ -251,24 +252,30 @@ def _require_exact(table: Table, edge: EdgeFile) -> None:
         )
 
 
-def _limit(name: str, schema: Schema, column: str, older_than: datetime) -> AgeLimit:
+def why_no_age(schema: Schema, column: str) -> tuple[str, str] | None:
+    """Why no row has an age by this column, and what to do; None if it has."""
     try:
         field = schema.find_field(column)
         column_path(schema, field.field_id)
-    except ValueError as error:
-        raise UnsupportedTable(name, f"it has no column {column!r}", "Name a column of the table.") from error
-    utc = older_than.astimezone(UTC)
+    except ValueError:
+        near = nearest(column, schema.column_names)
+        return f"it has no column {column!r}", f"Did you mean {near!r}?" if near else "Name a column of the table"
+    if isinstance(field.field_type, DateType | TimestamptzType | TimestampType):
+        return None
+    why = f"its column {column!r} is of type {field.field_type}, by which no row has an age"
+    return why, "Name a date, timestamp or timestamptz column"
+
+
+def _limit(name: str, schema: Schema, column: str, older_than: datetime) -> AgeLimit:
+    why = why_no_age(schema, column)
+    if why is not None:
+        raise UnsupportedTable(name, *why)
+    field, utc = schema.find_field(column), older_than.astimezone(UTC)
     if isinstance(field.field_type, DateType):
         return AgeLimit(column, field.field_id, utc.date())
     if isinstance(field.field_type, TimestamptzType):
         return AgeLimit(column, field.field_id, utc)
-    if isinstance(field.field_type, TimestampType):
-        return AgeLimit(column, field.field_id, utc.replace(tzinfo=None))
-    raise UnsupportedTable(
-        name,
-        f"its column {column!r} is of type {field.field_type}, by which no row has an age",
-        "Name a date or a timestamp.",
-    )
+    return AgeLimit(column, field.field_id, utc.replace(tzinfo=None))
 
 
 class _Partitions:

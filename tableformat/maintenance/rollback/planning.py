@@ -23,6 +23,11 @@ from tableformat.inspection.ancestry import ancestry
 from tableformat.inspection.main_log import rollbacks, was_on_main
 from tableformat.plurals import plural
 
+REMEDY = (
+    "Tag what is to be kept, or pass --allow-losing-commits "
+    "(in a MaintenanceRun: spec.rollback.allowLosingCommits: true)"
+)
+
 
 class RollbackRefused(PermanentError):
     """There is nothing to go back to, or going back would cost more than was allowed. Nothing was changed."""

@@ -24,6 +24,7 @@ from tableformat.commits.head import move_main
 from tableformat.inspection.ancestry import ancestry
 from tableformat.maintenance.records import Records
 from tableformat.maintenance.rollback.planning import (
+    REMEDY,
     RollbackOptions,
     RollbackPlan,
     RollbackRefused,
@@ -67,10 +68,7 @@ def roll_back(
     plan = plan_rollback(".".join(identifier), table.metadata, options)
     planned(plan)
     if options.refuses(plan):
-        raise RollbackRefused(
-            f"{plan}. Nothing was changed. Tag the snapshots to keep, or pass --allow-losing-commits (in a "
-            "MaintenanceRun: spec.rollback.allowLosingCommits)"
-        )
+        raise RollbackRefused(f"{plan}. Nothing was changed. {REMEDY}")
     logger.info("%s", plan, extra={"table": plan.table, "run": run_id, "snapshot": plan.to_snapshot_id})
     result = RollbackResult(
         from_snapshot_id=plan.from_snapshot_id, to_snapshot_id=plan.to_snapshot_id, commits_undone=len(plan.undone)

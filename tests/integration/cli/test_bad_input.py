@@ -25,12 +25,12 @@ spec: {sql: {uri: "sqlite:////nowhere/x.db"}, warehouse: "file:///nowhere"}
 }
 GOLDEN = """\
 error: broken.yaml:3:1: while parsing a flow sequence: expected ',' or ']', but got '<stream end>'
-error: events.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean laek?
+error: events.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean "laek"?
 error: events.yaml:14:18: ManagedTable sales/events is declared twice: it is in events.yaml:3:18 already
-error: field.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean laek?
-error: field.yaml:10:12: spec.layout.targetfilesize: there is no such field: did you mean targetFileSize?
-error: kind.yaml:2:7: kind: is 'ManagedTabel': did you mean ManagedTable?
-error: other.yaml:1:13: apiVersion: is 'v1'; it must be 'tablewright.dev/v1alpha1'
+error: field.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean "laek"?
+error: field.yaml:10:12: spec.layout.targetfilesize: unknown field "targetfilesize"; did you mean "targetFileSize"?
+error: kind.yaml:2:7: kind: unknown kind "ManagedTabel"; did you mean "ManagedTable"?
+error: other.yaml:1:13: apiVersion: "v1" is not a version of the API; use tablewright.dev/v1alpha1
 error: rule.yaml:11:23: spec.retention.holds[0]: until must be after asOf
 error: text.yml:1:1: not a Kubernetes object: it has no apiVersion and no kind
 """

@@ -162,7 +162,7 @@ def test_a_catalog_is_found_by_pyicebergs_own_configuration(folder: Path, tmp_pa
     assert len(named.out.splitlines()) == 4
     wrong = run_cli("history", "sales.events", "--catalog", "laek", PYICEBERG_HOME=str(tmp_path))
     assert (wrong.code, wrong.out) == (2, "")
-    assert wrong.err == "error: --catalog: PyIceberg's configuration has no catalog 'laek': did you mean lake?\n"
+    assert wrong.err == "error: --catalog: PyIceberg's configuration has no catalog 'laek': did you mean \"lake\"?\n"
 
 
 def test_a_catalog_of_pyicebergs_configuration_needs_no_warehouse(folder: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_catalog_of_pyicebergs_configuration_needs_no_warehouse(folder: Path) 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["history", "sales.event"], "there is no table sales.event: did you mean events?"),
+        (["history", "sales.event"], 'there is no table sales.event: did you mean "events"?'),
         (["history", "slaes.events"], "there is no table slaes.events: there is no namespace 'slaes'; did you mean"),
         (["history", "events"], "'events' is no table's name: write namespace.table"),
         (["diff", "sales.events", "17"], "the table has no snapshot '17': give an id that `history` shows"),
@@ -227,9 +227,9 @@ def test_get_shows_a_folders_tables_in_kubectls_columns(folder: Path) -> None:
 
 
 def test_get_names_what_it_does_not_know(folder: Path) -> None:
-    assert "there is no kind 'tabel': did you mean table?" in run_cli("get", "tabel", "-f", folder).err
+    assert "there is no kind 'tabel': did you mean \"table\"?" in run_cli("get", "tabel", "-f", folder).err
     missing = run_cli("describe", "table", "event", "-f", folder)
-    assert (missing.code, missing.err) == (2, "error: there is no ManagedTable 'event': did you mean events?\n")
+    assert (missing.code, missing.err) == (2, "error: there is no ManagedTable 'event': did you mean \"events\"?\n")
     nothing = run_cli("get", "runs", "-f", folder)
     assert (nothing.code, nothing.out, nothing.err) == (0, "", "no runs found\n")
 

@@ -18,11 +18,14 @@ ROOT = Path(__file__).parents[3]
     ("command", "complaint"),
     [
         ("rollback events --to-snapshot 1", "the table has no snapshot '1'"),
-        ("rollback events --to-tag mian", "--to-tag: the table has no tag or branch 'mian': did you mean main?"),
-        ("run compact events --strategy sort --by nmae", "--by: the table has no column 'nmae': did you mean name?"),
+        ("rollback events --to-tag mian", "--to-tag: the table has no tag or branch 'mian': did you mean \"main\"?"),
+        (
+            "run compact events --strategy sort --by nmae",
+            "--by: the table has no column 'nmae': did you mean \"name\"?",
+        ),
         (
             "run delete-expired-rows events --column when --max-age 1d",
-            "--column: the table has no column 'when': known here: id, name",
+            "--column: the table has no column 'when': expected one of id, name",
         ),
         ("run compact events --where id>>1", "--where 'id>>1' is no filter: write one such as \"day >= "),
         ("run compact events --where city='x'", "--where \"city='x'\": Could not find field with name city"),

@@ -49,7 +49,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 def test_two_columns_cannot_claim_the_same_previous_name() -> None:
     found = problems(columns=(column("a", previous_names=("x",)), column("b", previous_names=("x",))))
-    assert found == {"schema.columns[b].previousNames": "'a' claims the previous name 'x' too"}
+    assert found == {"schema.columns[b].previousNames[x]": "'a' claims the previous name 'x' too"}
 
 
 @pytest.mark.parametrize("names", ["ab", "abc"])
@@ -114,12 +114,12 @@ def test_what_needs_format_version_3_says_so() -> None:
 )
 def test_identifier_columns_must_identify(text: str, required: bool, reason: str) -> None:
     found = problems(columns=(column("a", text, required=required),), identifier_columns=("a",))
-    assert reason in found["schema.identifierColumns"]
+    assert reason in found["schema.identifierColumns[a]"]
 
 
 def test_an_identifier_inside_an_optional_struct_is_refused() -> None:
     found = problems(columns=(column("a", "struct<x: required int>"),), identifier_columns=("a.x",))
-    assert "optional struct" in found["schema.identifierColumns"]
+    assert "optional struct" in found["schema.identifierColumns[a.x]"]
 
 
 def test_partitioning_and_sorting_need_fitting_columns() -> None:

@@ -20,7 +20,7 @@ EVERYTHING: dict[str, Any] = {
     "compaction": {"schedule": "0 * * * *", "triggers": {"smallFiles": 50}},
     "retention": {
         "snapshots": {"schedule": "15 * * * *", "maxAge": "7d", "minCount": 5},
-        "rows": {"schedule": "0 1 * * *", "column": "id", "maxAge": "30d"},
+        "rows": {"schedule": "0 1 * * *", "column": "ts", "maxAge": "30d"},
     },
     "manifests": {"schedule": "30 * * * *"},
     "orphanFiles": {"schedule": "0 3 * * *"},

@@ -46,7 +46,7 @@ def test_two_operations_that_are_always_due_do_not_starve_the_rest_between_them(
     simulation = Simulation.of(
         compaction={"triggers": {"smallFiles": 2}},
         retention={
-            "rows": {"schedule": "* * * * *", "column": "id", "maxAge": "30d"},
+            "rows": {"schedule": "* * * * *", "column": "ts", "maxAge": "30d"},
             "snapshots": {"schedule": "0 * * * *"},
         },
         orphanFiles={"schedule": "0 * * * *"},
@@ -125,7 +125,7 @@ def test_some_operations_never_start_by_themselves(operation: Operation) -> None
             {"manifests": 2, "delete_files": 1},
         ),
         (
-            {"retention": {"rows": {"schedule": "0 * * * *", "column": "id", "maxAge": "1d"}}},
+            {"retention": {"rows": {"schedule": "0 * * * *", "column": "ts", "maxAge": "1d"}}},
             Operation.DELETE_EXPIRED_ROWS,
             {"data_files": 1},
             {"data_files": 0},
@@ -167,11 +167,14 @@ def test_a_manifest_size_that_is_no_number_counts_as_icebergs_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["max-snapshot-age-ms", "min-snapshots-to-keep", "max-ref-age-ms"])
-def test_an_expiry_by_a_property_that_nobody_can_read_is_left_to_a_run_that_says_so(name: str) -> None:
-    """The pass must not fail for it, and nothing may expire by a guess: the run's refusal names the property."""
+def test_an_expiry_by_a_property_that_nobody_can_read_is_not_started_and_the_property_is_named(name: str) -> None:
+    """The pass must not fail for it, and nothing may expire by a guess."""
     simulation = Simulation.of(retention={"snapshots": {"schedule": "0 * * * *"}})
     simulation.look(properties={f"history.expire.{name}": "8MB"})
-    assert simulation.begun[0][0] is Operation.EXPIRE_SNAPSHOTS
+    assert simulation.begun == []
+    reason, message = simulation.condition("Maintained")
+    assert reason == "False/NotPossible"
+    assert f"properties[history.expire.{name}]: '8MB' is not a whole number" in message
 
 
 def test_without_a_column_and_an_age_no_rows_expire() -> None:

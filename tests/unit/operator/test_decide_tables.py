@@ -19,7 +19,7 @@ from tablewright.decide.state import (
     TablePresent,
     TableUnreadable,
 )
-from tests.unit.operator.values import NOW, decide, health, managed_table, present, run
+from tests.unit.operator.values import COLUMNS, NOW, decide, health, managed_table, present, run
 
 
 def conditions(decision: TableDecision) -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_a_second_look_at_an_unchanged_table_gives_the_same_status() -> None:
 
 
 def test_a_new_column_is_applied() -> None:
-    columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
+    columns = [*COLUMNS, {"name": "city", "type": "string"}]
     observed = present()
     decision = decide(known(observed, schema={"columns": columns}), observed, [], NOW)
     assert decision.apply is not None
@@ -69,7 +69,7 @@ def test_a_new_column_is_applied() -> None:
 
 
 def test_a_table_that_was_there_before_is_recorded_before_it_is_changed() -> None:
-    columns = [{"name": "id", "type": "long"}, {"name": "city", "type": "string"}]
+    columns = [*COLUMNS, {"name": "city", "type": "string"}]
     decision = decide(managed_table(schema={"columns": columns}), present(), [], NOW)
     assert decision.apply is None
     assert decision.status.identity is not None

@@ -69,9 +69,48 @@ def test_a_location_is_declared() -> None:
 
 
 @pytest.mark.parametrize(("mode", "word"), [("MergeOnRead", "merge-on-read"), ("CopyOnWrite", "copy-on-write")])
-def test_the_write_mode_is_the_engines_properties_and_a_declared_property_wins(mode: str, word: str) -> None:
-    found = declared(layout={"writeMode": mode}, properties={"write.merge.mode": "other"}).properties
-    assert found == {"write.delete.mode": word, "write.update.mode": word, "write.merge.mode": "other"}
+def test_the_write_mode_is_the_engines_properties(mode: str, word: str) -> None:
+    found = declared(layout={"writeMode": mode}, properties={"write.merge.mode": word}).properties
+    assert found == {"write.delete.mode": word, "write.update.mode": word, "write.merge.mode": word}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "name", "value"),
+    [
+        ({"layout": {"targetFileSize": "64Mi"}}, "layout.targetFileSize", "write.target-file-size-bytes", "1000000"),
+        ({"layout": {"writeMode": "MergeOnRead"}}, "layout.writeMode", "write.update.mode", "copy-on-write"),
+        (
+            {"retention": {"snapshots": {"maxAge": "7d"}}},
+            "retention.snapshots.maxAge",
+            "history.expire.max-snapshot-age-ms",
+            "86400000",
+        ),
+        (
+            {"retention": {"snapshots": {"minCount": 5}}},
+            "retention.snapshots.minCount",
+            "history.expire.min-snapshots-to-keep",
+            "1",
+        ),
+    ],
+)
+def test_a_property_that_contradicts_a_field_is_refused_with_both_names(
+    spec: dict[str, Any], field: str, name: str, value: str
+) -> None:
+    with pytest.raises(InvalidDeclarationError) as refusal:
+        declared(**spec, properties={name: value})
+    [problem] = refusal.value.problems
+    assert problem.field == f"properties[{name}]"
+    assert f"{value!r}, and spec.{field} says" in problem.reason
+
+
+def test_a_property_that_says_what_the_field_says_is_no_contradiction() -> None:
+    spec = {"layout": {"targetFileSize": "64Mi"}, "retention": {"snapshots": {"maxAge": "7d", "minCount": 5}}}
+    same = {
+        "write.target-file-size-bytes": str(64 << 20),
+        "history.expire.max-snapshot-age-ms": str(7 * 86_400_000),
+        "history.expire.min-snapshots-to-keep": "5",
+    }
+    assert declared(**spec, properties=same).properties == same
 
 
 def test_a_table_that_is_defined_here_needs_a_schema() -> None:

@@ -50,7 +50,7 @@ def test_a_problem_is_pointed_at_by_line_and_column(tmp_path: Path) -> None:
     ("text", "place", "message"),
     [
         ("a: [", ":1:5", "expected the node content"),
-        ("a: 1\na: 2\n", ":2:1", "the field a is there twice"),
+        ("a: 1\na: 2\n", ":2:1", 'the field "a" is there twice'),
         ("a: 1\n\tb: 2\n", ":2:1", "found character '\\t'"),
         ("a: \x07\n", ":1:1", "special characters are not allowed"),
     ],
@@ -93,13 +93,13 @@ def test_all_problems_of_a_folder_are_found_at_once(tmp_path: Path) -> None:
         Judge.OPERATOR,
     ]
     texts = [text for text, _ in found]
-    assert "a.yaml:5:3: spec.catalogRef: is required" in texts
-    assert "a.yaml:5:3: spec.catalogref: there is no such field: did you mean catalogRef?" in texts
-    assert "b.yaml:2:7: kind: is 'MangedTable': did you mean ManagedTable?" in texts
+    assert "a.yaml:5:3: spec.catalogRef is missing" in texts
+    assert 'a.yaml:5:3: spec.catalogref: unknown field "catalogref"; did you mean "catalogRef"?' in texts
+    assert 'b.yaml:2:7: kind: unknown kind "MangedTable"; did you mean "ManagedTable"?' in texts
     assert any(text.startswith("d.yaml:13:18: ManagedTable sales/events is declared twice") for text in texts)
     assert any(text.startswith("e.yaml:9:28: spec.schema.columns[name].type: ") for text in texts)
-    assert any(text.startswith("f.yaml:10:26: spec.compaction.schedule: '61 * * * *' is not a cron") for text in texts)
-    assert any("f.yaml:11:13: spec.timeZone: 'Mars/Olympus' is not a time zone" in text for text in texts)
+    assert any(text.startswith('f.yaml:10:26: spec.compaction.schedule: "61 * * * *" is not a cron') for text in texts)
+    assert any('f.yaml:11:13: spec.timeZone: "Mars/Olympus" is not a time zone' in text for text in texts)
 
 
 def messages(folder: Path) -> list[str]:
@@ -120,7 +120,7 @@ def test_what_the_api_server_refuses_is_looked_at_further_and_nothing_is_said_tw
         "b.yaml:7:5",
     ]
     assert found[0].endswith("spec.layout.order: strategy Sort needs one to eight columns")
-    assert "spec.compaction.schedule: '61 * * * *' is not a cron expression" in found[1]
+    assert 'spec.compaction.schedule: "61 * * * *" is not a cron expression' in found[1]
     assert "is declared twice" in found[2], "of a bad object, too"
     assert "identifierColumns must be among the columns" in found[3]
 
@@ -140,7 +140,7 @@ def test_a_catalog_that_others_stand_beside_must_be_declared(tmp_path: Path) -> 
     assert messages(tmp_path) == []
     (tmp_path / "catalog.yaml").write_text(CATALOG.replace("lake", "laek"))
     complaint = "table.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: "
-    assert messages(tmp_path) == [complaint + "did you mean laek?"]
+    assert messages(tmp_path) == [complaint + 'did you mean "laek"?']
     (tmp_path / "catalog.yaml").write_text(CATALOG.replace("namespace: sales", "namespace: other"))
     assert messages(tmp_path) == [complaint + "declared are other/lake"]
     with pytest.raises(InvalidFolderError, match="there is no TableCatalog sales/lake"):

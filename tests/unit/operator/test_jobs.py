@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tableformat.maintenance.sizing import LEAST_EXECUTOR_BYTES
 from tablejobs.__main__ import GIVE_UP
 from tablewright.act.jobs import JobSettings, RunNotPossibleError, build_job, maintenance_job
 from tablewright.api.catalog import TableCatalog
+from tablewright.api.jobs import LEAST_EXECUTOR_MEMORY
 from tablewright.api.objects import InvalidObjectError, parse
+from tablewright.api.quantities import memory_bytes
 from tablewright.api.run import MaintenanceRun, Operation
 from tablewright.decide.causes import run_name
 from tablewright.decide.policy import effective_policy
@@ -362,9 +365,13 @@ def test_executors_ask_the_cluster_for_what_is_declared_of_a_processor() -> None
     assert asked(built(jobs={"executors": {"cpu": "250m"}}))["executors"]["cpu"] == "250m"
 
 
-def test_executors_with_less_memory_than_java_itself_takes_are_not_possible() -> None:
-    with pytest.raises(RunNotPossibleError, match=r"jobs\.executors\.memory: 512Mi is too little: .* 576Mi"):
-        built(jobs={"executors": {"memory": "512Mi"}})
+def test_executors_with_less_memory_than_java_itself_takes_cannot_be_declared() -> None:
+    assert memory_bytes(LEAST_EXECUTOR_MEMORY) == LEAST_EXECUTOR_BYTES
+    with pytest.raises(
+        InvalidObjectError, match=r"spec\.jobs\.executors: memory of an executor must be at least 576Mi"
+    ):
+        built(jobs={"executors": {"memory": "575Mi"}})
+    assert asked(built(jobs={"executors": {"memory": "576Mi"}}))["executors"]["memory_bytes"] == LEAST_EXECUTOR_BYTES
 
 
 def test_volumes_and_affinity_reach_the_pods_of_drivers_and_executors() -> None:

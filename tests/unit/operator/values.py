@@ -10,7 +10,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tablewright.api.objects import parse
 from tablewright.api.policy import TablePolicy
@@ -22,6 +22,7 @@ from tablewright.decide.state import TableDecision, TableObservation, TablePrese
 from tablewright.decide.tables import decide_table
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+COLUMNS = [{"name": "id", "type": "long"}, {"name": "ts", "type": "timestamptz"}]
 
 
 def managed_table(status: dict[str, Any] | None = None, **spec: Any) -> ManagedTable:
@@ -31,7 +32,7 @@ def managed_table(status: dict[str, Any] | None = None, **spec: Any) -> ManagedT
             "metadata": {"name": "events", "namespace": "sales", "uid": "table-uid", "generation": 3},
             "spec": {
                 "catalogRef": {"name": "lake"},
-                "schema": {"columns": [{"name": "id", "type": "long"}]},
+                "schema": {"columns": COLUMNS},
                 "compaction": {"triggers": {"smallFiles": 10}},
                 **spec,
             },
@@ -65,7 +66,9 @@ def metadata(
 ) -> TableMetadata:
     """The metadata of the table that `managed_table()` declares; snapshots of these ages, the current one first."""
     created = new_table_metadata(
-        Schema(NestedField(1, "id", LongType(), required=False)),
+        Schema(
+            NestedField(1, "id", LongType(), required=False), NestedField(2, "ts", TimestamptzType(), required=False)
+        ),
         PartitionSpec(),
         SortOrder(order_id=0),
         "file:///warehouse/sales/events",

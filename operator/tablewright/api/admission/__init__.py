@@ -6,7 +6,7 @@ real API server and compares the verdicts.
 """
 
 from tablewright.api.admission.admit import admit, as_stored
-from tablewright.api.admission.problems import Path, Problem, path_text
+from tablewright.api.admission.problems import Path, Problem
 from tablewright.api.admission.schemas import known_kinds
 
-__all__ = ["Path", "Problem", "admit", "as_stored", "known_kinds", "path_text"]
+__all__ = ["Path", "Problem", "admit", "as_stored", "known_kinds"]

@@ -1,27 +1,42 @@
 """One object, judged: its kind, its metadata, its shape, then its rules, which presume the shape."""
 
+from collections.abc import Iterator
 from typing import Any
 
+from tableformat.suggestions import quoted, unknown
 from tablewright.api.admission.defaults import with_defaults
 from tablewright.api.admission.expressions import rule_problems
 from tablewright.api.admission.metadata import metadata_problems
-from tablewright.api.admission.problems import Problem, did_you_mean
+from tablewright.api.admission.problems import Problem
 from tablewright.api.admission.schemas import known_kinds, schema_of
 from tablewright.api.admission.structure import structure_problems
-from tablewright.api.objects import API_VERSION, KubernetesObject
+from tablewright.api.objects import API_VERSION, MISSING, KubernetesObject
 
 
 def admit(obj: KubernetesObject) -> list[Problem]:
     """Everything that the API server would refuse the object for; nothing, if it would take it."""
     version, kind = obj.get("apiVersion"), obj.get("kind")
-    if version != API_VERSION:
-        return [Problem(("apiVersion",), f"is {version!r}; it must be {API_VERSION!r}")]
+    problems = [*_version_problems(version), *_kind_problems(kind)]
     if kind not in known_kinds():
-        return [Problem(("kind",), f"is {kind!r}: {did_you_mean(str(kind), known_kinds())}")]
+        return problems
     schema = schema_of(kind)
     body = _body(obj)
-    problems = [*metadata_problems(obj.get("metadata")), *structure_problems(schema, body)]
+    problems += [*metadata_problems(obj.get("metadata")), *structure_problems(schema, body)]
     return problems or list(rule_problems(schema, _with_metadata(body, obj)))
+
+
+def _version_problems(version: Any) -> Iterator[Problem]:
+    if version is None:
+        yield Problem(("apiVersion",), f"{MISSING}; use {API_VERSION}", at_value=False)
+    elif version != API_VERSION:
+        yield Problem(("apiVersion",), f"{quoted(str(version))} is not a version of the API; use {API_VERSION}")
+
+
+def _kind_problems(kind: Any) -> Iterator[Problem]:
+    if kind is None:
+        yield Problem(("kind",), f"{MISSING}; use one of {', '.join(sorted(known_kinds()))}", at_value=False)
+    elif kind not in known_kinds():
+        yield Problem(("kind",), unknown("kind", str(kind), known_kinds()))
 
 
 def as_stored(obj: KubernetesObject) -> KubernetesObject:
