@@ -30,6 +30,7 @@ error: events.yaml:14:18: ManagedTable sales/events is declared twice: it is in 
 error: field.yaml:5:22: spec.catalogRef.name: there is no TableCatalog sales/lake in the folder: did you mean "laek"?
 error: field.yaml:10:12: spec.layout.targetfilesize: unknown field "targetfilesize"; did you mean "targetFileSize"?
 error: kind.yaml:2:7: kind: unknown kind "ManagedTabel"; did you mean "ManagedTable"?
+error: other.yaml:1:1: spec is missing
 error: other.yaml:1:13: apiVersion: "v1" is not a version of the API; use tablewright.dev/v1alpha1
 error: rule.yaml:11:23: spec.retention.holds[0]: until must be after asOf
 error: text.yml:1:1: not a Kubernetes object: it has no apiVersion and no kind
@@ -63,7 +64,7 @@ def test_a_password_in_an_address_is_not_repeated(tmp_path: Path) -> None:
     ended = run_cli("validate", "-f", tmp_path)
     assert ended.code == 2
     assert "spec.sql.uri" in ended.err
-    assert "It holds no password" in ended.err
+    assert "is not a database address without a password" in ended.err
     assert "secretword" not in ended.out + ended.err
 
 
@@ -166,7 +167,7 @@ def test_a_catalog_that_cannot_be_opened_holds_up_its_own_tables_alone(tmp_path:
         (
             ["--catalog-uri", "postgresql+nodriver://u@127.0.0.1:1/x"],
             2,
-            "the database of --catalog-uri cannot be opened",
+            "SQLAlchemy knows no databases of 'postgresql+nodriver'; did you mean postgresql",
         ),
         (["--catalog-uri", "postgresql://u@127.0.0.1:port/x"], 2, "the database of --catalog-uri cannot be opened"),
         (["--catalog", "glue"], 4, "the catalog glue failed (ProfileNotFound): "),

@@ -94,6 +94,11 @@ def test_one_table_through_its_operations(tmp_path: Path) -> None:
     refused = run_cli("rollback", "sales.events", "--to-snapshot", str(kept["snapshotId"]), *uri)
     assert refused.code == 1
     assert "RollbackRefused" in refused.err
+    assert "or pass --allow-losing-commits" in refused.err
+    planned = run_cli("rollback", "sales.events", "--to-snapshot", str(kept["snapshotId"]), "--dry-run", *uri)
+    assert planned.code == 1, "a dry run of what would be refused"
+    assert "The run would be refused" in planned.err
+    assert "lost: " in planned.out
     back = run_cli("rollback", "events", "--to-tag", "tablewright-hold-audit", "--allow-losing-commits", "-f", tmp_path)
     assert back.code == 0, back.err
     assert ids(table) == list(range(60))

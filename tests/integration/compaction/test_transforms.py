@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder
-from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -284,3 +284,31 @@ def test_rows_are_in_the_tables_sort_order_where_that_has_transforms(catalog: Sq
     assert keys == sorted(keys)
     assert [file.sort_order_id for file in data_files(table)] == [table.sort_order().order_id]
     assert scanned_rows(table) == before
+
+
+def test_a_move_into_the_current_spec_is_planned_with_the_files_that_it_makes(catalog: SqlCatalog) -> None:
+    """Each partition gets a file of its own: a plan that counted bytes alone would promise one."""
+    table = create(catalog)
+    times = pa.array([date(2026, 1, 1 + day % 6) for day in range(24)]).cast(pa.timestamp("us"))
+    with table.update_schema() as update:
+        update.add_column("seen", TimestampType())
+    for start in (0, 12):
+        rows = plain_rows(start, 12)
+        table.append(rows.append_column("seen", times.slice(start, 12)))
+    with table.update_spec() as update:
+        update.add_field("seen", DayTransform(), "seen_day")
+    plan = plan_compaction(table, moving(), now=NOW)
+    assert plan.expected_files == 6
+    compacted(catalog, moving())
+    assert len(data_files(catalog.load_table(IDENTIFIER))) == 6
+
+
+def test_a_move_by_buckets_is_planned_with_a_file_a_bucket(catalog: SqlCatalog) -> None:
+    table = create(catalog)
+    append_many(table, 2, rows=100)
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(4), "id_bucket")
+    plan = plan_compaction(table, moving(), now=NOW)
+    assert plan.expected_files == 4
+    compacted(catalog, moving())
+    assert len(data_files(catalog.load_table(IDENTIFIER))) == 4

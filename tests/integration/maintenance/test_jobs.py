@@ -174,7 +174,8 @@ def test_a_rollback_that_would_be_refused_says_so_in_its_dry_run(
 
     report = run(job(tmp_path, work, dry_run=True), catalog, later(table))
 
-    assert "Refused as it stands" in report.message
+    assert (report.succeeded, report.reason) == (False, "RollbackRefused")
+    assert "The run would be refused. Tag what is to be kept, or pass --allow-losing-commits" in report.message
     assert report.plan is not None
     assert len([line for line in report.plan.lines if line.startswith("lost: append")]) == 3
 

@@ -9,6 +9,7 @@ import pytest
 from tablewright.api.admission import Problem
 from tablewright.embedded.documents import BrokenYaml, Document, read_documents
 from tablewright.embedded.folder import InvalidFolderError, Judge, read_folder, validate_folder
+from tablewright.embedded.state import EmbeddedState, UnwritableStateError
 
 TABLE = """\
 apiVersion: tablewright.dev/v1alpha1
@@ -240,3 +241,97 @@ def test_policy_that_selects_no_table_of_the_folder_is_noted(tmp_path: Path) -> 
     assert validate_folder(tmp_path).notes == (note,)
     (tmp_path / "table.yaml").write_text(TABLE.replace("namespace: sales}", "namespace: sales, labels: {tier: gold}}"))
     assert read_folder(tmp_path).notes == ()
+
+
+def positions(folder: Path) -> list[tuple[str, str]]:
+    """Line and column of each finding, and the field."""
+    found = [text.split(": ", 1) for text in messages(folder)]
+    return [(place.removeprefix("a.yaml:"), text.split(" ")[0].rstrip(":")) for place, text in found]
+
+
+def test_a_duplicate_column_does_not_hide_other_problems(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        TABLE
+        + """\
+      - {name: id, type: strin}
+      - {name: ts, type: timestamptz, requird: true}
+      - {name: town, type: string, previousNames: [city, town]}
+      - name: items
+        type: "list<struct<sku: string, qty: int>>"
+        nested:
+          - {path: element.sku, doc: a}
+          - {path: element.qty, initialDefault: many}
+    identifierColumns: [id, name]
+  partitioning:
+    - {column: ts, transform: day}
+    - {column: nme, transform: identity}
+  layout: {order: {strategy: Sort, columns: [name, nothing]}}
+  properties:
+    k: v
+    format-version: '3'
+"""
+    )
+    assert positions(tmp_path) == [
+        ("10:16", "spec.schema.columns[2].name"),
+        ("10:26", "spec.schema.columns[id].type"),
+        ("11:39", "spec.schema.columns[3].requird"),
+        ("12:58", "spec.schema.columns[town].previousNames[town]"),
+        ("17:49", "spec.schema.columns[items].nested[element.qty].initialDefault"),
+        ("18:29", "spec.schema.identifierColumns[name]"),
+        ("21:7", "spec.partitioning[nme]"),
+        ("22:52", "spec.layout.order.columns[nothing]"),
+        ("25:21", "spec.properties[format-version]"),
+    ]
+
+
+def test_what_a_merge_brings_in_is_pointed_at_where_it_is_written(tmp_path: Path) -> None:
+    merged = "      - &base {type: lng, name: a}\n      - {<<: *base, name: b}\n"
+    (tmp_path / "a.yaml").write_text(TABLE + merged)
+    assert positions(tmp_path) == [
+        ("10:22", "spec.schema.columns[a].type"),
+        ("10:22", "spec.schema.columns[b].type"),
+    ]
+
+
+def test_objects_of_a_list_and_of_later_documents_have_their_own_lines(tmp_path: Path) -> None:
+    indented = TABLE.replace("events", "listed").replace("\n", "\n    ").rstrip()
+    listed = f"apiVersion: v1\nkind: List\nitems:\n  - {indented}\n"
+    (tmp_path / "a.yaml").write_text(f"{TABLE}---\n{listed.replace('type: string', 'type: strng')}")
+    assert positions(tmp_path) == [("22:32", "spec.schema.columns[name].type")]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a:\n\tb: 1\n", "indent with spaces"),
+        ("a: * * * * *\n", "put text that begins with * in quotes"),
+        ("a:b\nc: d\n", "look for a colon without a space after it"),
+        ("a: &a [*a]\n", "look for an alias that contains itself"),
+        ("a: " + "[" * 2000, "is nested too deeply"),
+        ("a: !foo 1\n", "remove the tag"),
+        ("a: 'x\n", "look for a quotation mark that is not closed"),
+    ],
+)
+def test_broken_yaml_is_answered_with_what_to_look_for(tmp_path: Path, text: str, hint: str) -> None:
+    [broken] = documents(tmp_path, text)
+    assert isinstance(broken, BrokenYaml)
+    assert hint in broken.message
+
+
+def test_a_file_full_of_aliases_is_refused_at_once(tmp_path: Path) -> None:
+    levels = [f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]" for n in range(1, 9)]
+    [broken] = documents(tmp_path, "\n".join(["k0: &k0 [x]", *levels]))
+    assert isinstance(broken, BrokenYaml)
+
+
+def test_a_file_without_objects_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("# nothing yet\n")
+    assert validate_folder(tmp_path).notes == (f"{tmp_path}: there is no object in it",)
+
+
+def test_a_state_folder_that_cannot_be_written_names_the_option() -> None:
+    with (
+        pytest.raises(UnwritableStateError, match="Name a folder that can be with --state"),
+        EmbeddedState(Path("/proc/tablewright")).locked(),
+    ):
+        pass
