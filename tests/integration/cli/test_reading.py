@@ -23,10 +23,10 @@ def masked(text: str) -> str:
 
 
 GOLDEN_HISTORY = """\
-SNAPSHOT TIME OPERATION FILES + FILES - ROWS + ROWS - FILES ROWS REFS
-ID TIME append 1 - 10 - 3 30 main
-ID TIME append 1 - 10 - 2 20 -
-ID TIME append 1 - 10 - 1 10 -
+SNAPSHOT TIME OPERATION FILES + FILES - ROWS + ROWS - FILES ROWS STATE REFS
+ID TIME append 1 - 10 - 3 30 current main
+ID TIME append 1 - 10 - 2 20 past -
+ID TIME append 1 - 10 - 1 10 past -
 """
 
 

@@ -1,7 +1,12 @@
 """Runs that somebody types: they have names, `get runs` lists them, and rollbacks go to before them and back again."""
 
+import contextlib
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +14,8 @@ import pytest
 from pyiceberg.table import Table
 
 from tablewright.embedded.state import EmbeddedState
-from tests.integration.cli.conftest import TABLES, apply_here, embedded_catalog, rows, run_cli, run_here
+from tests.integration.cli.conftest import TABLES, apply_here, embedded_catalog, environment, rows, run_cli, run_here
+from tests.waiting import eventually
 
 ASKED = TABLES.replace("namespace: sales}", "namespace: sales, annotations: {tablewright.dev/run: RewriteManifests}}")
 
@@ -138,3 +144,26 @@ def test_undoing_a_rollback_does_not_lose_commits_unasked(folder: Path) -> None:
     assert current(folder) == there
     by_hand(folder, "rollback", "events", "--undo", "--allow-losing-commits")
     assert current(folder) == int(lost["rollback"]["fromSnapshotId"])
+
+
+def test_a_run_by_hand_that_is_interrupted_is_listed_as_such(folder: Path) -> None:
+    before = current(folder)
+    command = [sys.executable, "-m", "tablewright", "run", "rewrite-manifests", "events", "-f", str(folder)]
+    process = subprocess.Popen(
+        command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    eventually(lambda: _has_driver(process.pid), bool, seconds=120)  # which takes seconds to begin
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=200)
+    assert process.returncode == 130
+    [run] = runs_of(folder)
+    assert (run["status"]["phase"], run["status"]["reason"]) == ("Failed", "Interrupted")
+    assert current(folder) == before
+
+
+def _has_driver(session: int) -> bool:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(folder.name)) == session and b"tablejobs" in (folder / "cmdline").read_bytes():
+                return True
+    return False

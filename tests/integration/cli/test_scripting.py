@@ -71,6 +71,7 @@ def test_ids_are_text_in_what_programs_read(folder: Path) -> None:
         ["plan"],
         ["get", "tables"],
         ["validate"],
+        ["list"],
     ],
     ids=lambda command: command[0],
 )
