@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tableformat.catalogs import PyIcebergConfig
+from tableformat.catalogs import ConfigMapConfig, PyIcebergConfig
 from tablewright.api.admission import admit
 from tablewright.api.catalog import TableCatalog
 from tablewright.api.export import NotExportableError
@@ -98,7 +98,9 @@ def test_configmap_catalog_is_written_in_the_namespace_that_its_tables_are_in() 
     found = exported(**given)
     assert admit(found.manifest) == []
     assert (found.manifest["spec"], found.notes) == ({"configMap": {}, "warehouse": "s3://bucket/lake"}, ())
-    assert parse(TableCatalog, found.manifest).config({}).as_properties()["configmap.namespace"] == "sales"
+    opened = parse(TableCatalog, found.manifest).config({})
+    assert isinstance(opened, ConfigMapConfig)
+    assert opened.namespace == "sales"
     with pytest.raises(NotExportableError, match="its tables are in the Kubernetes namespace other, not in sales"):
         exported(**(given | {"configmap.namespace": "other"}))
 
