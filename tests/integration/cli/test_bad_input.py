@@ -72,7 +72,7 @@ def test_validate_names_them_all_and_counts(bad: Path) -> None:
     ended = run_cli("validate", "-f", bad)
     assert ended.code == 2
     assert ended.err.replace(f"{bad}/", "") == GOLDEN
-    assert ended.out == "9 objects: 9 problems\n"
+    assert ended.out == "9 objects: 10 problems\n"
     shown = run_in_terminal("validate", "-f", bad).out
     assert shown.replace(f"{bad}/", "") == GOLDEN + ended.out
 
