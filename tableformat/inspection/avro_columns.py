@@ -111,6 +111,8 @@ def parse_avro(content: bytes, *, inline: frozenset[int] = frozenset()) -> AvroC
 
 def _has_lengths(file: AvroContent, fixed: Sequence[Column]) -> bool:
     """Whether the `bytes` of the file are all as long as the header's `fixed` says, and its records end well."""
+    if not file.records:
+        return False
     sizes = {
         place: column.avro_type["size"]
         for place, column in enumerate(fixed)

@@ -51,7 +51,7 @@ def test_a_catalog_that_cannot_be_opened_is_a_reason_that_its_tables_can_tell(mo
             "the driver for databases of mssql+pyodbc is not installed; install the Python package pyodbc",
         ),
         ("postgressql", "SQLAlchemy knows no databases of 'postgressql'; did you mean postgresql?"),
-        ("nodatabase", "SQLAlchemy knows no databases of 'nodatabase'; use an address such as postgresql+psycopg2://"),
+        ("nodatabase", "SQLAlchemy knows no databases of 'nodatabase'; use an address such as postgresql+psycopg://"),
     ],
 )
 def test_a_database_that_nobody_has_a_driver_for_is_said_not_tried_again_and_again(scheme: str, said: str) -> None:
