@@ -1,4 +1,5 @@
-"""A driver: `python -m tablejobs` carries out the one MaintenanceJob in TABLEWRIGHT_JOB.
+"""A driver: `python -m tablejobs` carries out the one MaintenanceJob in TABLEWRIGHT_JOB, or with `--fleet` the orders
+that it reads from standard input.
 
 Exit codes: 0 when the run succeeded, 2 when trying again is of no use, 1 otherwise. The report is in the termination
 message either way.
@@ -18,9 +19,11 @@ from tableformat.maintenance.driver_environment import JOB
 from tableformat.maintenance.job import GIVE_UP_EXIT_CODE, JobReport, MaintenanceJob
 from tablejobs.attempt import Attempt
 from tablejobs.failures import ask_storage, classify
+from tablejobs.fleet import serve
 from tablejobs.logs import set_up_logs
 from tablejobs.operations import carry_out, done_so_far
 from tablejobs.reporting import Reporter
+from tablejobs.shared_spark import SharedSpark
 
 SUCCEEDED, TRY_AGAIN, GIVE_UP = 0, 1, GIVE_UP_EXIT_CODE
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -34,9 +37,12 @@ def main() -> int:
         description=f"Carries out one maintenance run, given as JSON in the environment variable {JOB}.",
     )
     parser.add_argument("--cores", type=int, help="how many tasks run at once in this process (default: all cores)")
+    parser.add_argument("--fleet", action="store_true", help="carry out the orders of standard input, side by side")
     options = parser.parse_args()
     for number in _ENDING:
         signal.signal(number, _end)
+    if options.fleet:
+        return serve(lambda job, reporter, spark: _run(job, reporter, options.cores, spark)[0])
     try:
         job = MaintenanceJob.model_validate_json(os.environ.get(JOB, ""))
     except ValidationError as error:
@@ -61,10 +67,12 @@ def _end(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-def _run(job: MaintenanceJob, reporter: Reporter, cores: int | None) -> tuple[JobReport, int]:
+def _run(
+    job: MaintenanceJob, reporter: Reporter, cores: int | None, spark: SharedSpark | None = None
+) -> tuple[JobReport, int]:
     catalog, attempt = None, None
     try:
-        attempt = Attempt.of(job, cores=cores)
+        attempt = Attempt.of(job, cores=cores, spark=spark)
         catalog = open_catalog(job.catalog)
         report = carry_out(job, catalog, reporter, attempt, now=datetime.now(UTC))
         return report, SUCCEEDED if report.succeeded else GIVE_UP

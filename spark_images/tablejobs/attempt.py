@@ -9,6 +9,7 @@ from tableformat.maintenance.sizing import MIB, ExecutorLimits, JobSize, Workloa
 from tablejobs.container import kills_for_memory, memory_limit, processors
 from tablejobs.failures import DriverOutOfMemory, OutOfMemory
 from tablejobs.pods import DriverPod, OwnPod, PodsOfJob, count_out_of_memory, killed
+from tablejobs.shared_spark import SharedSpark
 
 logger = logging.getLogger("tablejobs")
 
@@ -28,9 +29,11 @@ class Attempt:
     """Whether that driver was killed though it had executors for its tasks."""
     at_limit: str = ""
     """What allows its tasks no more memory, if anything does; known when it has its size."""
+    spark: SharedSpark | None = None
+    """That it shares with others, where it does."""
 
     @classmethod
-    def of(cls, job: MaintenanceJob, *, cores: int | None) -> "Attempt":
+    def of(cls, job: MaintenanceJob, *, cores: int | None, spark: SharedSpark | None = None) -> "Attempt":
         driver, own = DriverPod.from_environment(), OwnPod.from_environment()
         pods = None if own is None else PodsOfJob(own)
         drivers = pods.drivers(job.run.name) if pods is not None and job.run is not None else ()
@@ -43,6 +46,7 @@ class Attempt:
             driver_was_killed=bool(ended),
             beside_executors=pods is not None and pods.had_executors(ended),
             kills_before=None if job.run is None else kills_for_memory(),
+            spark=spark,
         )
 
     def size(self, work: Workload, *, alone: bool = False) -> JobSize:

@@ -48,6 +48,7 @@ def _in_the_driver(size: JobSize) -> dict[str, str]:
         "spark.master": f"local[{size.tasks_at_once},{_TRIES}]",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.scheduler.mode": "FAIR",  # between the runs that share it
     }
 
 

@@ -19,7 +19,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -56,6 +56,7 @@ from tablejobs.failures import OutOfMemory
 from tablejobs.pods import DriverPod, PodsOfJob
 from tablejobs.reporting import HeldUp
 from tablejobs.session import start_session, stop_session
+from tablejobs.shared_spark import Lease, SharedSpark, SparkLost
 from tablejobs.spark_errors import TaskFailed, spark_errors
 
 logger = logging.getLogger("tablejobs")
@@ -71,8 +72,10 @@ Numbered = tuple[int, "bytes | Counted | _PartFailed"]
 class SessionExecutor:
     """Runs tasks in a session that is there, and stays its owner's."""
 
-    def __init__(self, session: SparkSession, size: JobSize | None = None) -> None:
-        """`size` is the session's, where it has one: of executors on their way Spark itself knows nothing yet."""
+    def __init__(self, session: SparkSession, size: JobSize | None = None, *, shared_by: int = 1) -> None:
+        """`size` is the session's, where it has one: of executors on their way Spark itself knows nothing yet.
+        `shared_by` is how many runs work in it at the same time."""
+        self._shared_by = shared_by
         self._context = session.sparkContext
         parallel = self._context.defaultParallelism
         self._cores = parallel if size is None else size.cores * max(1, size.executors)
@@ -83,7 +86,8 @@ class SessionExecutor:
         divisions = {task.task_id: division for task in tasks if (division := self._division(task, len(tasks)))}
         if whole := [task for task in tasks if task.task_id not in divisions]:
             # Cores that would be idle for want of tasks, or of memory for more at once, work inside them.
-            threads = min(max(self._cores_of_a_task, self._cores // len(whole)), self._cores_in_one_place)
+            spare = self._cores // (len(whole) * self._shared_by)
+            threads = min(max(self._cores_of_a_task, spare), self._cores_in_one_place)
             with spark_errors():
                 yield from _run_whole(self._context, whole, threads=threads)
         failure: TaskFailed | None = None
@@ -108,6 +112,14 @@ class Sizing(Protocol):
     def __call__(self, work: Workload, *, alone: bool = False) -> JobSize: ...
 
 
+@dataclass(frozen=True)
+class SharedBy:
+    """A Spark that others use, too, and the run that uses it here."""
+
+    spark: SharedSpark
+    run_id: str
+
+
 class SparkExecutor:
     """Runs tasks in a Spark of the size that the first of them ask for: a later plan of the run is what is left.
 
@@ -121,6 +133,7 @@ class SparkExecutor:
         *,
         tell: Callable[[HeldUp | None], None] = lambda _: None,
         patience: Patience = PATIENCE,
+        shared: SharedBy | None = None,
     ) -> None:
         """`driver` is this process's pod, where executors can be pods too; `tell` is told what keeps them. Without a
         driver there are none, whatever the limits allow, and this process is all that there is to be sized."""
@@ -128,6 +141,8 @@ class SparkExecutor:
         self._driver = driver
         self._tell = tell
         self._patience = patience
+        self._shared = shared
+        self._lease: Lease | None = None
         self._alone: HeldUp | None = None
         self._cleanup = contextlib.ExitStack()
         self._session: SparkSession | None = None
@@ -138,7 +153,10 @@ class SparkExecutor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._cleanup:
-            if isinstance(error, TaskFailed) and self._was_killed_for_memory():
+            if isinstance(error, Exception) and self._shared is not None and self._lease is not None:
+                if self._shared.spark.is_lost(self._lease):
+                    raise SparkLost from error
+            elif isinstance(error, TaskFailed) and self._was_killed_for_memory():
                 raise OutOfMemory(str(OutOfMemory.__doc__)) from error
 
     def run(self, tasks: Sequence[RewriteTask]) -> Outcomes:
@@ -148,7 +166,9 @@ class SparkExecutor:
         left = {task.task_id: task for task in tasks}
         with self._watched(session.sparkContext) as watch:
             try:
-                with contextlib.closing(SessionExecutor(session, self.size).run(tasks)) as outcomes:
+                users = 1 if self._shared is None else self._shared.spark.users
+                within = SessionExecutor(session, self.size, shared_by=max(1, users))
+                with contextlib.closing(within.run(tasks)) as outcomes:
                     for outcome in outcomes:
                         left.pop(outcome.task_id)
                         yield outcome
@@ -168,6 +188,10 @@ class SparkExecutor:
     def _start(self, work: Workload) -> SparkSession:
         if self._session is None:
             self.size = self._size(work)
+            if self._shared is not None:
+                self._lease = self._cleanup.enter_context(self._shared.spark.lease(self.size, self._shared.run_id))
+                self._session, self.size = self._lease.session, self._lease.size
+                return self._session
             logger.info("%s", self.size)
             scratch = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tablewright-spark-"))
             self._session = start_session(Path(scratch), self.size, self._driver if self.size.executors else None)

@@ -51,8 +51,9 @@ from tableformat.maintenance.summaries import PlanSummary, summarize
 from tableformat.plurals import plural
 from tableformat.storage import open_store
 from tablejobs.attempt import Attempt
-from tablejobs.executor import SparkExecutor
+from tablejobs.executor import SharedBy, SparkExecutor
 from tablejobs.live_paths import SparkLivePaths
+from tablejobs.pods import DriverPod
 from tablejobs.reporting import Reporter
 
 logger = logging.getLogger("tablejobs")
@@ -146,8 +147,12 @@ class _Run:
             case InspectWork():
                 return _inspect(self.job, self.catalog.load_table(self.job.identifier))
 
+    def _executor(self, driver: DriverPod | None = None) -> SparkExecutor:
+        shared = None if self.attempt.spark is None else SharedBy(self.attempt.spark, self.job.run_id)
+        return SparkExecutor(self.attempt.size, driver, tell=self.reporter.held_up, shared=shared)
+
     def _compact(self, options: CompactionOptions) -> JobReport:
-        with SparkExecutor(self.attempt.size, self.attempt.driver, tell=self.reporter.held_up) as executor:
+        with self._executor(self.attempt.driver) as executor:
             result = compact(
                 self.catalog,
                 self.job.identifier,
@@ -169,7 +174,7 @@ class _Run:
         return _completed("nothing to expire" if nothing else done, expiry=result)
 
     def _remove_orphans(self, options: OrphanOptions) -> JobReport:
-        with SparkExecutor(self.attempt.size) as executor:
+        with self._executor() as executor:
             result = remove_orphans(
                 self.catalog,
                 self.job.identifier,
@@ -195,7 +200,7 @@ class _Run:
         return _completed(done if result.snapshot_id else "no manifests to rewrite", manifests=result)
 
     def _remove_old_rows(self, options: RowRetentionOptions) -> JobReport:
-        with SparkExecutor(self.attempt.size, self.attempt.driver, tell=self.reporter.held_up) as executor:
+        with self._executor(self.attempt.driver) as executor:
             result = remove_old_rows(
                 self.catalog,
                 self.job.identifier,

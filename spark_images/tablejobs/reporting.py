@@ -44,7 +44,16 @@ class HeldUp:
 
 
 class Reporter:
-    def __init__(self, job: MaintenanceJob, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        job: MaintenanceJob,
+        *,
+        report: Path | None = None,
+        progress: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`report` and `progress` are the files that this run has; otherwise the environment names the process's."""
+        self._report, self._progress = report, progress or _file_of(variables.PROGRESS_LOG)
         self._status = _StatusWriter(job.run) if job.run is not None else None
         self._clock = clock
         self._next_update = float("-inf")
@@ -52,7 +61,8 @@ class Reporter:
         self._held_up: HeldUp | None = None
 
     def progress(self, progress: Progress) -> None:
-        _note(progress)
+        if self._progress is not None:
+            _note(progress, self._progress)
         self._last_progress = progress
         whole = progress.tasks_done == progress.tasks
         began = self._clock()
@@ -84,9 +94,14 @@ class Reporter:
         level = logging.INFO if report.succeeded else logging.ERROR
         logger.log(level, "%s", report.message, extra={"reason": report.reason})
         report = report.model_copy(update={"message": KNOWN.hide(report.message)})
-        path = Path(os.environ.get(variables.TERMINATION_LOG, TERMINATION_LOG))
-        if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
-            path.write_text(report.to_termination_message())
+        if self._report is not None:
+            written = self._report.with_suffix(".tmp")  # whoever waits for it must not find a part of it
+            written.write_text(report.to_termination_message())
+            written.replace(self._report)
+        else:
+            path = _file_of(variables.TERMINATION_LOG) or Path(TERMINATION_LOG)
+            if path.parent.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK):
+                path.write_text(report.to_termination_message())
         self._write_result(report)
 
     def stopped(self, done: CompactionResult) -> None:
@@ -99,18 +114,20 @@ class Reporter:
             self._status.write(self._last_progress, None, figures)
 
 
-def _note(progress: Progress) -> None:
+def _file_of(variable: str) -> Path | None:
+    path = os.environ.get(variable)
+    return None if path is None else Path(path)
+
+
+def _note(progress: Progress, path: Path) -> None:
     """For whoever started this driver as a process and shows a bar: a line of JSON, as often as there is news."""
-    path = os.environ.get(variables.PROGRESS_LOG)
-    if path is None:
-        return
     figures = {
         "tasks": progress.tasks,
         "tasks_done": progress.tasks_done,
         "bytes": progress.bytes,
         "bytes_done": progress.bytes_rewritten,
     }
-    with Path(path).open("a") as log:
+    with path.open("a") as log:
         log.write(json.dumps(figures) + "\n")
 
 

@@ -5,6 +5,7 @@ catalog's configuration names where things are, and the pod's environment suppli
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
@@ -24,6 +25,8 @@ GIVE_UP_EXIT_CODE = 2
 """A driver's word that trying again is of no use: Kubernetes is told to start no other pod then."""
 OUT_OF_MEMORY = "OutOfMemory"
 """The one reason that is more than a word for people: the next attempt, and the next run, give tasks more memory."""
+SPARK_LOST = "SparkLost"
+"""Spark's JVM ended under a run. Of several that shared it nobody knows which did it: each is tried again alone."""
 TERMINATION_MESSAGE_BYTES = 4096
 """Kubernetes cuts a longer one, and what is left is no JSON."""
 _LONGEST_MESSAGE = 1000
@@ -109,6 +112,16 @@ class MaintenanceJob(_Value):
     out_of_memory: int = Field(default=0, ge=0)
     """How many runs of this work in a row ended for want of memory before this one."""
     run: RunReference | None = None
+
+
+class DriverOrder(_Value):
+    """A job for a driver that carries out several, with the files in which it tells of this one."""
+
+    job: MaintenanceJob
+    report: Path
+    """Gets the JobReport, whole or not at all."""
+    progress: Path
+    """Gets a line of JSON as often as there is news."""
 
 
 class TableFigures(_Value):

@@ -45,6 +45,29 @@ except KeyboardInterrupt:
 """
 
 
+FEWER_SLOTS = """
+from tableformat.maintenance.sizing import JobSize
+from tablejobs.shared_spark import SharedSpark
+
+def squares(slots):
+    size = JobSize(executors=0, cores=4, tasks_at_once=slots, memory_bytes=0)
+    with shared.lease(size, f"run-{slots}") as lease:
+        context = lease.session.sparkContext
+        return context.defaultParallelism, context.parallelize(range(4), 4).map(lambda n: n * n).sum()
+
+shared = SharedSpark()
+print([squares(slots) for slots in (4, 2, 4)])
+shared.close()
+"""
+
+
+def test_a_run_that_needs_fewer_slots_gets_a_spark_that_has_no_more_and_later_ones_share_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "JAVA_HOME": str(Path(toolchain.java()).resolve().parent.parent)}
+    command = [sys.executable, "-c", FEWER_SLOTS]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert (ended.returncode, ended.stdout) == (0, "[(4, 14), (2, 14), (2, 14)]\n"), ended.stderr
+
+
 def test_an_interruption_while_spark_starts_waits_for_it_and_then_ends_it(tmp_path: Path) -> None:
     environment = {**os.environ, "JAVA_HOME": str(Path(toolchain.java()).resolve().parent.parent)}
     command = [sys.executable, "-c", PRESSED_ALL_THE_TIME]

@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line now and then in a pipe. Always on standard error."""
+"""How far runs are: a bar for each on a terminal, a line for all now and then in a pipe. Always on standard error."""
 
 import sys
 from collections.abc import Iterator
@@ -17,21 +17,32 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 5.0
 
 
-class Bar(Protocol):
-    def at(self, progress: "DriverProgress") -> None: ...
+class Display(Protocol):
+    def begin(self, run: str, title: str) -> None: ...
+
+    def at(self, run: str, progress: "DriverProgress") -> None: ...
+
+    def end(self, run: str) -> None: ...
+
+    def say(self, line: str) -> None:
+        """A line of its own, which stays."""
+        ...
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Bar]:
+def progress_display() -> Iterator[Display]:
     if not sys.stderr.isatty():
-        yield _Lines(title)
+        yield _Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
-        yield _Drawn(shown, shown.add_task(title, total=None, told="at work"))
+    shown = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    try:
+        yield _Drawn(shown)
+    finally:
+        shown.stop()
 
 
 def _told(progress: "DriverProgress") -> str:
@@ -45,21 +56,52 @@ def _told(progress: "DriverProgress") -> str:
 class _Drawn:
     """Until the plan is made nobody knows how much there is to do: the bar only moves to and fro."""
 
-    def __init__(self, shown: "Progress", task: "TaskID") -> None:
-        self._shown, self._task = shown, task
+    def __init__(self, shown: "Progress") -> None:
+        self._shown = shown
+        self._tasks: dict[str, TaskID] = {}
 
-    def at(self, progress: "DriverProgress") -> None:
-        self._shown.update(
-            self._task, total=progress.bytes or None, completed=progress.bytes_done, told=_told(progress) or "at work"
-        )
+    def begin(self, run: str, title: str) -> None:
+        self._tasks[run] = self._shown.add_task(title, total=None, told="at work")
+        self._shown.start()
+
+    def at(self, run: str, progress: "DriverProgress") -> None:
+        told = _told(progress) or "at work"
+        self._shown.update(self._tasks[run], total=progress.bytes or None, completed=progress.bytes_done, told=told)
+
+    def end(self, run: str) -> None:
+        self._shown.remove_task(self._tasks.pop(run))
+
+    def say(self, line: str) -> None:
+        self._shown.stop()  # which takes the bars away
+        tell(line)
+        if self._tasks:
+            self._shown.start()
 
 
 class _Lines:
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._begun = self._said = monotonic()
+    def __init__(self) -> None:
+        self._runs: dict[str, tuple[str, float, str]] = {}
+        self._said = 0.0
 
-    def at(self, progress: "DriverProgress") -> None:
-        if monotonic() - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = monotonic()
-            tell(f"{self._title}: {_told(progress) or f'at work for {self._said - self._begun:.0f} s'}")
+    def begin(self, run: str, title: str) -> None:
+        now = monotonic()
+        if not self._runs:
+            self._said = now
+        self._runs[run] = title, now, ""
+
+    def at(self, run: str, progress: "DriverProgress") -> None:
+        title, begun, _ = self._runs[run]
+        self._runs[run] = title, begun, _told(progress)
+        now = monotonic()
+        if now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            told = (
+                f"{title}: {told or f'at work for {now - begun:.0f} s'}" for title, begun, told in self._runs.values()
+            )
+            tell("; ".join(told))
+
+    def end(self, run: str) -> None:
+        del self._runs[run]
+
+    def say(self, line: str) -> None:
+        tell(line)

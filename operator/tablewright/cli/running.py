@@ -33,7 +33,7 @@ from tablewright.cli.output import (
     table_text,
     tell,
 )
-from tablewright.cli.progress import progress_bar
+from tablewright.cli.progress import progress_display
 from tablewright.cli.recording import INTERRUPTED, name_by_hand, record
 from tablewright.embedded.driver import DriverEnded, run_driver
 
@@ -58,12 +58,13 @@ def carry_out(found: AddressedTable, work: Work, *, dry_run: bool, output: Outpu
     )
     started, ended = datetime.now(UTC), INTERRUPTED
     try:
-        with progress_bar(f"{work.operation} {found.name}") as bar:
+        with progress_display() as display:
+            display.begin(run_id, f"{work.operation} {found.name}")
             for event in run_driver(job):
                 if isinstance(event, DriverEnded):
                     ended = event
                 else:
-                    bar.at(event)
+                    display.at(run_id, event)
     finally:
         record(found, job, ended, started=started, now=datetime.now(UTC))
     report = ended.parsed()

@@ -1,10 +1,12 @@
 """Reconciles a folder of declarations: the operator's own passes, with runs carried out here and now.
 
-A run is written down before it starts and keeps its id, so one that was interrupted is taken up again, and recognises
-what it had committed.
+Different tables have their runs side by side, as many as there are cores; those of one table follow each other. A run
+is written down before it starts and keeps its id, so one that was interrupted is taken up again, and recognises what it
+had committed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 
 from tableformat.declaration import Applied, TableLocation, overlapping_table
+from tableformat.maintenance.job import MaintenanceJob
 from tablewright.act.catalogs import open_declared
 from tablewright.act.jobs import maintenance_job
 from tablewright.act.passes import reconcile_table
@@ -25,13 +28,14 @@ from tablewright.decide.runs import decide_run
 from tablewright.decide.schedules import next_opening
 from tablewright.decide.state import JobObservation, StartRun
 from tablewright.embedded.catalogs import catalog_of
-from tablewright.embedded.driver import DriverEnded, DriverProgress, run_driver
+from tablewright.embedded.driver import DriverEnded, DriverProgress, Drivers
 from tablewright.embedded.folder import Declarations
 from tablewright.embedded.state import EmbeddedState, LockHolder
 from tablewright.observe.jobs import read_report
 from tablewright.observe.tables import HealthMemory
 
 _AWAY = frozenset({"CatalogUnreachable", "StorageUnreachable", "TryingAgain"})
+RUNS_AT_ONCE = len(os.sched_getaffinity(0))
 MOST_PASSES = 10  # in one call; a table that wants more is not converging
 
 
@@ -83,7 +87,17 @@ class TableForgotten:
     key: str
 
 
+@dataclass(frozen=True)
+class _Order:
+    """A table's next run, for a driver; the table goes on when it is told of the run's end."""
+
+    table: ManagedTable
+    run: MaintenanceRun
+    job: MaintenanceJob
+
+
 Event = LockAwaited | TableChanged | RunStarted | RunProgressed | RunEnded | TableDone | TableForgotten
+_Steps = Generator[Event | _Order, DriverEnded | None, None]
 
 
 def apply_folder(
@@ -107,8 +121,53 @@ def apply_folder(
         for key in state.forget_gone(declarations.tables, declarations.given):
             yield TableForgotten(key)
         world = _FolderWorld(declarations, state, now)
-        for declared in declarations.tables:
-            yield from _apply_table(declared, state, world, memory, now, by_itself=by_itself)
+        tables = (
+            _apply_table(declared, state, world, memory, now, by_itself=by_itself) for declared in declarations.tables
+        )
+        with Drivers(inherited=state.lock_descriptors, within=state.folder) as drivers:
+            yield from _side_by_side(tables, drivers)
+
+
+def _side_by_side(tables: Iterator[_Steps], drivers: Drivers) -> Iterator[Event]:
+    """Begins as many tables as may have a run at once. An error that ends one of them lets the others end first."""
+    under_way: dict[str, tuple[_Order, _Steps]] = {}
+    errors: list[Exception] = []
+
+    def go_on(steps: _Steps, ended: DriverEnded | None = None) -> Iterator[Event]:
+        try:
+            step = next(steps) if ended is None else steps.send(ended)
+            while not isinstance(step, _Order):
+                yield step
+                step = next(steps)
+            drivers.start(step.job)
+            under_way[step.job.run_id] = step, steps
+        except StopIteration:
+            pass
+        except Exception as error:
+            errors.append(error)
+
+    for steps in tables:
+        yield from go_on(steps)
+        while len(under_way) >= RUNS_AT_ONCE:
+            yield from _heard(drivers, under_way, go_on)
+    while under_way:
+        yield from _heard(drivers, under_way, go_on)
+    if errors:
+        raise errors[0]
+
+
+def _heard(
+    drivers: Drivers,
+    under_way: dict[str, tuple[_Order, _Steps]],
+    go_on: Callable[[_Steps, DriverEnded], Iterator[Event]],
+) -> Iterator[Event]:
+    for run_id, event in drivers.look():
+        if isinstance(event, DriverProgress):
+            order, _ = under_way[run_id]
+            yield RunProgressed(order.table, order.run, event)
+        else:
+            _, steps = under_way.pop(run_id)
+            yield from go_on(steps, event)
 
 
 def _apply_table(
@@ -119,7 +178,7 @@ def _apply_table(
     now: Callable[[], datetime],
     *,
     by_itself: bool,
-) -> Iterator[Event]:
+) -> _Steps:
     table = state.with_status(declared, now(), world.source_of(declared))
     interrupted = [run for run in state.runs_of(table) if not run.status.is_finished]
     for run in interrupted:
@@ -228,18 +287,15 @@ class _FolderWorld:
     def write_status(self, table: ManagedTable, status: ManagedTableStatus) -> None:
         self._state.save_status(table, status)
 
-    def carry_out(self, table: ManagedTable, run: MaintenanceRun) -> Iterator[Event]:
+    def carry_out(self, table: ManagedTable, run: MaintenanceRun) -> _Steps:
         yield RunStarted(table, run)
         started = run.status.model_copy(update={"phase": Phase.RUNNING, "start_time": self._now()})
         self._state.save_run(run, started)
         policy, catalog = self.policy_of(table), self.catalog_of(table)
         job = maintenance_job(run, table, policy, catalog).model_copy(update={"run": None})
-        for event in run_driver(job, inherited=self._state.lock_descriptors, within=self._state.folder):
-            if isinstance(event, DriverProgress):
-                yield RunProgressed(table, run, event)
-            else:
-                observed = _observed(event)
-        decision = decide_run(run.model_copy(update={"status": started}), None, observed, self._now())
+        ended = yield _Order(table, run, job)
+        assert ended is not None  # noqa: S101
+        decision = decide_run(run.model_copy(update={"status": started}), None, _observed(ended), self._now())
         self._state.save_run(run, decision.status)
         yield RunEnded(table, run.model_copy(update={"status": decision.status}))
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -85,9 +85,9 @@ def _apply_quietly(
 ) -> tuple[ExitCode, str]:
     """Tells of the work as it goes; the table is for the caller to show."""
     from tablewright.cli.places import state_folder
-    from tablewright.cli.progress import Bar, progress_bar
+    from tablewright.cli.progress import progress_display
     from tablewright.cli.rendering import describe_event, status_table, troubles, waiting
-    from tablewright.embedded.apply import RunProgressed, RunStarted, TableDone, apply_folder, did_not_answer
+    from tablewright.embedded.apply import RunEnded, RunProgressed, RunStarted, TableDone, apply_folder, did_not_answer
     from tablewright.embedded.folder import read_folder
     from tablewright.embedded.state import EmbeddedState
 
@@ -95,20 +95,21 @@ def _apply_quietly(
     for note in () if by_itself else declarations.notes:
         tell(f"note: {note}")
     done = []
-    with ExitStack() as bars:
-        bar: Bar | None = None
+    with progress_display() as display:
         for event in apply_folder(declarations, EmbeddedState(state_folder(paths, state)), by_itself=by_itself):
             if isinstance(event, RunProgressed):
-                if bar is not None:
-                    bar.at(event.progress)
+                display.at(event.run.metadata.name, event.progress)
                 continue
-            bars.close()
             if isinstance(event, TableDone):
                 done.append(event)
                 continue
-            tell(describe_event(event))
+            if isinstance(event, RunEnded):
+                display.end(event.run.metadata.name)
+            display.say(describe_event(event))
             if isinstance(event, RunStarted):
-                bar = bars.enter_context(progress_bar(f"{event.run.spec.operation} {event.table.metadata.name}"))
+                display.begin(event.run.metadata.name, f"{event.run.spec.operation} {event.table.metadata.name}")
+    places = [table.key for table in declarations.tables]
+    done.sort(key=lambda event: places.index(event.table.key))
     for line in (*waiting(done), *troubles(done)):
         tell(line)
     code = ExitCode.NOT_AS_WANTED if troubles(done) else ExitCode.FINE
