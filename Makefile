@@ -74,6 +74,7 @@ bench: setup ## Measure side by side with Iceberg Java, and the operator with ma
 	@$(BIN)/python -m benchmarks.planning
 	@$(BIN)/python -m benchmarks.maintenance
 	@$(BIN)/python -m benchmarks.operator
+	@$(BIN)/python -m benchmarks.fleet
 
 .PHONY: bench-node
 bench-node: $(SYNCED) ## Measure a small run part by part, on the node of the end-to-end suite
