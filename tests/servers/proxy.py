@@ -142,9 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_one_request(self) -> None:
-        self.server.idle.add(self.connection)
+        self.server.idle.add(self.connection)  # and then a look: whoever closes sees one of the two
         try:
-            self.raw_requestline = self.rfile.readline(65537)
+            self.raw_requestline = b"" if self.server.proxy.closing else self.rfile.readline(65537)
         finally:
             self.server.idle.discard(self.connection)
         if not self.raw_requestline or not self.parse_request():
