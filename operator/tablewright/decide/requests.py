@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tableformat.suggestions import unknown
+from tableformat.suggestions import quoted
 from tablewright.api.conditions import RUN_ACCEPTED, Condition, condition
 from tablewright.api.run import Cause, MaintenanceRun, Operation
 from tablewright.api.table import ManagedTable, ManagementPolicy, OperationStatus
@@ -40,7 +40,9 @@ def decide_request(
     if asked is None:
         return RequestDecision()
     if asked not in tuple(BY_ANNOTATION):
-        return _complaint("UnknownOperation", unknown("operation", asked[:100], BY_ANNOTATION))
+        return _complaint(
+            "UnknownOperation", f"unknown operation {quoted(asked[:100])}; expected one of {', '.join(BY_ANNOTATION)}"
+        )
     operation = Operation(asked)
     if operation is Operation.DELETE_EXPIRED_ROWS and policy.row_retention is None:
         return _complaint("NotDeclared", "spec.retention.rows: give column and maxAge, which say what is expired")

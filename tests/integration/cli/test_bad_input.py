@@ -151,7 +151,8 @@ def test_a_catalog_that_cannot_be_opened_holds_up_its_own_tables_alone(tmp_path:
     assert "+ create table sales.here" in planned.out
     applied = run_cli("apply", "-f", tmp_path)
     assert applied.code == 4
-    [line] = applied.err.splitlines()
+    created, line = applied.err.splitlines()
+    assert created.startswith("sales/here: created table sales.here")
     assert line.startswith("sales/gone: not Ready (CatalogUnreachable): TableCatalog gone: it cannot be opened")
     assert "sales       here   True" in applied.out
 

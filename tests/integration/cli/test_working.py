@@ -177,7 +177,10 @@ def test_a_hold_is_placed_and_released_without_a_touch_to_others(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["run", "compact", "events", "--target-file-size", "64 MB"], '--target-file-size: "64 MB" is not a size; use 64Mi'),
+        (
+            ["run", "compact", "events", "--target-file-size", "64 MB"],
+            '--target-file-size: "64 MB" is not a size; use 64Mi',
+        ),
         (["run", "compact", "events", "--strategy", "zorder"], "strategy zorder needs two to eight columns"),
         (["run", "expire-snapshots", "events", "--max-age", "7"], '--max-age: "7" is not a duration'),
         (["run", "delete-expired-rows", "events"], "retention.rows: no level gives both column and maxAge"),
