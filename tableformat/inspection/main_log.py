@@ -7,6 +7,7 @@ youngest snapshot that it removes.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -36,7 +37,7 @@ def current_periods(metadata: TableMetadata) -> dict[int, tuple[Period, ...]]:
     """For each snapshot that was ever current, oldest first."""
     log = metadata.snapshot_log
     found: dict[int, tuple[Period, ...]] = {}
-    for entry, following in zip(log, [*log[1:], None], strict=True):
+    for entry, following in zip_longest(log, log[1:]):
         until = None if following is None else _time(following.timestamp_ms)
         period = Period(_time(entry.timestamp_ms), until)
         found[entry.snapshot_id] = (*found.get(entry.snapshot_id, ()), period)

@@ -205,9 +205,9 @@ def test_a_catalog_without_a_warehouse_gets_the_one_that_most_tables_are_in(cata
 @sql
 def test_names_that_are_not_there_get_the_nearest_ones(catalog: Catalog, tmp_path: Path) -> None:
     for words, hint in (
-        (("list", "slaes"), "did you mean sales"),
-        (("export", "slaes"), "did you mean sales"),
-        (("export", "sales.evnts"), "did you mean events"),
+        (("list", "slaes"), 'did you mean "sales"?'),
+        (("export", "slaes"), 'did you mean "sales"?'),
+        (("export", "sales.evnts"), 'did you mean "events"?'),
         (("export", "empty"), "no tables to export"),
     ):
         ended = run_here(*words, *LAKE)
