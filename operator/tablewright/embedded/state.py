@@ -105,7 +105,10 @@ class EmbeddedState:
                 shutil.rmtree(left, ignore_errors=True)
             self._read()
             self._take_in()
-            yield
+            try:
+                yield
+            finally:
+                handle.truncate(0)  # nobody works here any more, and what is there is as before
 
     def holder(self) -> "LockHolder | None":
         """Who works on this folder now, if anybody does."""
