@@ -145,8 +145,15 @@ def test_one_bad_table_fails_alone(fleet: Path) -> None:
 
 def start_apply(folder: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tablewright", "apply", "-f", str(folder)]
+    scratch = folder.parent / f"{folder.name}-scratch"  # a driver that is killed leaves Spark's files there
+    scratch.mkdir(exist_ok=True)
     return subprocess.Popen(
-        command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        env=environment(TMPDIR=str(scratch)),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
 
 
