@@ -30,7 +30,7 @@ REFUSALS = {
         "the column of a partition field was dropped, and its type is not known any more"
     ),
     r"is left alone: its partition spec \d+ cannot be understood": "the same, of manifests",
-    r"is not in the history of main": "a rollback to a snapshot of another branch",
+    r"main was never at snapshot": "a rollback to a snapshot of another branch",
     r"has no snapshots to go back to|has no snapshots yet": "a table without snapshots",
     r"was published already, by another snapshot": "a staged snapshot whose id is taken",
     r"neither appends nor replaces partitions, and main has moved on": "as Iceberg's own cherry-pick",

@@ -7,6 +7,7 @@ import getpass
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ class _Database:
         if os.geteuid() == 0:
             account = pwd.getpwnam(_NOBODY)
             os.chown(folder, account.pw_uid, account.pw_gid)
-            folder.parent.chmod(0o711)  # temporary folders are closed to others
+            _open_the_way_to(folder)
         self._prepare()
         self.access = start_on_free_ports(self._start)
 
@@ -87,7 +88,7 @@ class _Database:
 
     @property
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self._folder), "LC_ALL": "C"}
+        return {**os.environ, "HOME": str(self._folder), "TMPDIR": str(self._folder), "LC_ALL": "C"}
 
     def _serve(self, url: URL, *command: str) -> DatabaseAccess:
         self._command = command
@@ -96,6 +97,15 @@ class _Database:
         )
         self._process.wait_until(lambda: _answers(url))
         return DatabaseAccess(url.render_as_string(hide_password=False))
+
+
+def _open_the_way_to(folder: Path) -> None:
+    """Temporary folders are closed to others, and a run's own are in one another."""
+    for parent in folder.parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IXOTH:
+            break
+        parent.chmod(stat.S_IMODE(mode) | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def _answers(url: URL) -> bool:
