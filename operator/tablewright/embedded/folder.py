@@ -262,7 +262,7 @@ class _Found:
         return value
 
     def _read_the_rest(self, document: Document, obj: KubernetesObject, error: InvalidObjectError) -> None:
-        """Without the fields that are refused, and without what cannot be read for want of them."""
+        """Without the fields that are refused, and without what cannot be read without them."""
         rest, unread = copy.deepcopy(obj), set[str]()
         for _ in range(_MOST_PRUNINGS):
             for path, _message in error.fields:

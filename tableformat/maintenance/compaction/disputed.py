@@ -35,15 +35,12 @@ from tableformat.inspection import (
     live_file,
     read_entries,
 )
+from tableformat.maintenance.compaction.shredded import REWRITE_ELSEWHERE
 from tableformat.maintenance.errors import UnsupportedTable
 from tableformat.plurals import plural
 
 _Formats = tuple[FileFormat, ...]
-_REWRITE = "Leave their rewriting to the engine that wrote them"
-_FILLED = (
-    "they are not Parquet files, and Iceberg Java would read null structs of their identity partitions as structs. "
-    f"{_REWRITE}"
-)
+_FILLED = "not Parquet, and Iceberg Java would read null structs of its identity partition as structs"
 _REMEDY = (
     "Delete these rows by position or by another column, and remove the delete files with the engine that wrote them"
 )
@@ -75,7 +72,9 @@ def _filled_structs(metadata: TableMetadata, files: SnapshotFiles) -> tuple[Bool
         spec_id for spec_id, spec in metadata.specs().items() if next(filled_structs(metadata.schema(), spec), None)
     ]
     found: Booleans = np.isin(integers(files.data, "spec_id"), specs) & ~_has_format(files.data, (FileFormat.PARQUET,))
-    return found, (f"left alone: {plural(int(found.sum()), 'data file')}: {_FILLED}",) if found.any() else ()
+    return found, (
+        f"left alone: {plural(int(found.sum()), 'data file')}: {_FILLED}. {REWRITE_ELSEWHERE}",
+    ) if found.any() else ()
 
 
 def filled_structs(schema: Schema, spec: PartitionSpec) -> Iterator[tuple[int, str]]:
@@ -98,7 +97,7 @@ def require_undisputed(table: Table, file: LiveFile, deletes: Collection[LiveFil
             raise UnsupportedTable(".".join(table.name()), f"{file.path} stays as it is: {dispute}", _REMEDY)
     spec = table.metadata.specs()[file.spec_id]
     if file.file_format != FileFormat.PARQUET and next(filled_structs(table.metadata.schema(), spec), None):
-        raise UnsupportedTable(".".join(table.name()), f"{file.path} stays as it is: {_FILLED}", _REWRITE)
+        raise UnsupportedTable(".".join(table.name()), f"{file.path} stays as it is: {_FILLED}", REWRITE_ELSEWHERE)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tableformat.plurals import plural
 from tableformat.types_as_written import is_variant
 
 _FOOTERS_AT_ONCE = 16
-_REMEDY = "Leave their rewriting to the engine that wrote them"
+REWRITE_ELSEWHERE = "Leave their rewriting to the engine that wrote them"
 
 
 def shredded_files(table: Table, files: SnapshotFiles, rows: Integers) -> tuple[Integers, tuple[str, ...]]:
@@ -35,14 +35,14 @@ def shredded_files(table: Table, files: SnapshotFiles, rows: Integers) -> tuple[
         found = list(pool.map(lambda path: _shredded(table, path, columns.keys()), paths))
     reasons = [
         f"left alone: {plural(count, 'data file')}: column {name!r} is a shredded variant, which the kernel does not "
-        f"write. {_REMEDY}"
+        f"write. {REWRITE_ELSEWHERE}"
         for field_id, name in columns.items()
         if (count := sum(field_id in each for each in found))
     ]
     if not parquet.all():
         reasons.append(
             f"left alone: {plural(int((~parquet).sum()), 'data file')}: they are not Parquet files, and column "
-            f"{next(iter(columns.values()))!r} is a variant. {_REMEDY}"
+            f"{next(iter(columns.values()))!r} is a variant. {REWRITE_ELSEWHERE}"
         )
     is_shredded = np.fromiter((bool(each) for each in found), np.bool_, len(found))
     return np.concatenate([rows[parquet][is_shredded], rows[~parquet]]), tuple(reasons)
@@ -58,7 +58,7 @@ def require_whole_variants(table: Table, file: LiveFile) -> None:
         reason = f"has shredded variants in column {columns[min(shredded)]!r}"
     else:
         return
-    raise UnsupportedTable(".".join(table.name()), f"{file.path} {reason}", _REMEDY)
+    raise UnsupportedTable(".".join(table.name()), f"{file.path} {reason}", REWRITE_ELSEWHERE)
 
 
 def _variants(table: Table) -> dict[int, str]:
