@@ -1,5 +1,6 @@
 """Our catalogs by their classes, as PyIceberg's `py-catalog-impl` names them."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_the_command_line_runs_as_a_module(properties: dict[str, str], tmp_path:
     (tmp_path / ".pyiceberg.yaml").write_text(yaml.safe_dump({"catalog": {"lake": properties}}))
     done = subprocess.run(
         [sys.executable, "-m", "tableformat.catalogs.pyiceberg_cli", "--catalog", "lake", "create", "namespace", "db"],
-        env={"PYICEBERG_HOME": str(tmp_path)},
+        env={**os.environ, "PYICEBERG_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,
