@@ -17,7 +17,7 @@ LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType
 
 
 def with_lineage(schema: Schema) -> Schema:
-    return Schema(*schema.fields, ROW_ID, LAST_UPDATED, identifier_field_ids=schema.identifier_field_ids)
+    return Schema(*schema.fields, ROW_ID, LAST_UPDATED)
 
 
 def fill_lineage(batch: pa.RecordBatch, source: SourceFile, first_row: int) -> pa.RecordBatch:

@@ -6,9 +6,10 @@ would write the default in the place of EPSG:4326, and knows one algorithm, so c
 type unknown has nulls alone, and nothing is stored for it, as in files of Iceberg's own writer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import (
     BinaryType,
     GeographyType,
@@ -82,12 +83,45 @@ def _inside(kind: ListType | MapType) -> tuple[IcebergType, ...]:
     return (kind.element_type,) if isinstance(kind, ListType) else (kind.key_type, kind.value_type)
 
 
-def stored_schema(schema: Schema) -> Schema:
-    """The schema without columns of type unknown."""
-    if not any(isinstance(field.field_type, UnknownType) for field in schema._lazy_id_to_field.values()):
-        return schema
-    fields = without_unknown(schema.as_struct()).fields
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+def stored_schema(metadata: TableMetadata) -> Schema:
+    """Schema of new data files: the table's, without columns of type unknown.
+
+    A field that was optional once stays optional in files. Iceberg's Java reader takes the nulls that older files have
+    of it as they are, so they have to survive.
+    """
+    nullable = {
+        field.field_id
+        for schema in metadata.schemas
+        for field in schema._lazy_id_to_field.values()
+        if not field.required
+    }
+    schema = metadata.schema()
+    return Schema(*_optional(without_unknown(schema.as_struct()), nullable).fields, schema_id=schema.schema_id)
+
+
+def _optional(struct: StructType, nullable: Set[int]) -> StructType:
+    def inside(kind: IcebergType) -> IcebergType:
+        if isinstance(kind, StructType):
+            return _optional(kind, nullable)
+        if isinstance(kind, ListType):
+            required = kind.element_required and kind.element_id not in nullable
+            return ListType(kind.element_id, inside(kind.element_type), required)
+        if isinstance(kind, MapType):
+            required = kind.value_required and kind.value_id not in nullable
+            return MapType(kind.key_id, inside(kind.key_type), kind.value_id, inside(kind.value_type), required)
+        return kind
+
+    return StructType(
+        *(
+            field.model_copy(
+                update={
+                    "field_type": inside(field.field_type),
+                    "required": field.required and field.field_id not in nullable,
+                }
+            )
+            for field in struct.fields
+        )
+    )
 
 
 def without_unknown(struct: StructType) -> StructType:

@@ -52,7 +52,7 @@ class TaskMaking:
         self._order = order
         metadata = table.metadata
         self._keeps_lineage = metadata.format_version >= 3
-        schema = stored_schema(metadata.schema())
+        schema = stored_schema(metadata)
         self._schema = with_lineage(schema) if self._keeps_lineage else schema
         self._properties, self._io_properties = dict(metadata.properties), dict(table.io.properties)
         self._specs = metadata.specs()
