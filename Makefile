@@ -48,9 +48,9 @@ walkthrough: setup ## Run a small demo, and what README and the quickstart tell 
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest -n 2 --dist loadfile tests/walkthrough
 
 .PHONY: interop
-interop: $(SYNCED) ## Run drivers on Spark, and share tables with it and with Iceberg's Java catalog
+interop: $(SYNCED) ## Run drivers on Spark, share tables with it and with Java, and compare with the reference
 	@$(BIN)/python -m tests.servers.binaries interop
-	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/interop tests/differential
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest tests/drivers tests/interop tests/differential
 
 .PHONY: chaos
 chaos: setup ## Crowds of writers, breaking connections, and an operator killed after each of its writes (long)

@@ -65,7 +65,7 @@ def test_operator_opens_a_database_by_the_password_of_a_secret_and_never_shows_i
         return objects.conditions("events").get("Ready", "")
 
     with operators(crds.kubeconfig, kube_namespace, tmp_path / "operator.log") as processes:
-        processes.start("--no-leader-election")
+        processes.start("--no-leader-election", "--poll-seconds", "3")
         eventually(ready, lambda found: found == "False/SecretNotFound")
         core.create_namespaced_secret(
             kube_namespace, {"metadata": {"name": "db"}, "stringData": {"pw": "not-this-one"}}

@@ -35,7 +35,6 @@ from tests.waiting import eventually
 ROOT = Path(__file__).parents[2]
 RUN = "by.hand"  # a name may have dots, and a hostname may not
 CITIES = ("Delhi", "Kochi", "Pune", "Surat")
-pytestmark = pytest.mark.xdist_group("spark")
 
 TABLE_SPEC = """
 catalogRef: {name: lake}

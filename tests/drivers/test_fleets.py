@@ -22,8 +22,6 @@ from tests.reading import rows_in_files
 from tests.servers import toolchain
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 NAMES = ("a", "b", "c", "d")
 FILES = 10
 TRIGGERED = TABLES + "  compaction: {triggers: {smallFiles: 10}}\n"
