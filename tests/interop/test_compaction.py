@@ -453,18 +453,22 @@ class JavaRecords:
         return record
 
     def struct(self, column: str, row: dict[str, Any]) -> Any:
-        """A value of a map of structs."""
-        return self._record(self._table.schema().findType(column).valueType().asStructType(), row)
+        """A value of a struct, or of a map of structs."""
+        kind = self._table.schema().findType(column)
+        return self._record(kind.valueType().asStructType() if kind.isMapType() else kind.asStructType(), row)
 
     def rows(self) -> list[str]:
-        self._table.refresh()
         columns = [field.name for field in EVERY_TYPE.fields]
+        return sorted(repr([self._text(record.getField(name)) for name in columns]) for record in self._read())
+
+    def ids(self) -> list[int]:
+        return sorted(record.getField("id") for record in self._read())
+
+    def _read(self) -> Iterator[Any]:
+        self._table.refresh()
         records = self._iceberg.data.IcebergGenerics.read(self._table).build().iterator()
-        found = []
         while records.hasNext():
-            record = records.next()
-            found.append(repr([self._text(record.getField(name)) for name in columns]))
-        return sorted(found)
+            yield records.next()
 
     def _text(self, value: Any) -> Any:
         if value is None or isinstance(value, bytes | bytearray | int | Decimal):
