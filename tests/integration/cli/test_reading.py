@@ -84,7 +84,7 @@ file sizes
 REF    KIND     SNAPSHOT
 main   branch   ID
 
-what each operation would take in hand
+what each operation would do
 OPERATION          FILES SIZE   SNAPSHOTS   NOTE
 Compact                0 SIZE           0   nothing to do
 ExpireSnapshots        0 SIZE           0   nothing to do

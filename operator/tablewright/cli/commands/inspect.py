@@ -105,4 +105,4 @@ def _lines(seen: "Examination") -> list[str]:
         )
         for each in seen.savings
     ]
-    return [*lines, "", "what each operation would take in hand", table_text(titles, savings)]
+    return [*lines, "", "what each operation would do", table_text(titles, savings)]

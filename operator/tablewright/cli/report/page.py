@@ -140,7 +140,7 @@ def _examined(table: ReportedTable, seen: Examination) -> Iterable[str]:
     rows = [[_words(key), _data(f"{name}:{key}", value, text)] for key, value, text in told]
     yield _grid((), rows, numbers={1})
     yield "</div></div>"
-    yield "<h3>What each operation would take in hand</h3>"
+    yield "<h3>What each operation would do</h3>"
     savings = [
         [
             escape(each.operation),
