@@ -39,6 +39,10 @@ demo: $(SYNCED) ## Declare tables, write small files, and watch them being compa
 	@$(BIN)/python -m tests.servers.binaries demo
 	@$(BIN)/python examples/demo.py
 
+.PHONY: unit
+unit: $(SYNCED) ## Run the unit tests, which need no server (two minutes from a fresh clone)
+	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest $(PYTEST) tests/unit
+
 .PHONY: test
 test: setup ## Run the default test suite
 	@$(BIN)/python tools/clean_run.py $(BIN)/python -m pytest $(PYTEST) tests/unit tests/integration
